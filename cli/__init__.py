@@ -1,0 +1,1 @@
+"""The command `tilesched-sim`: parse, call, print, exit code."""

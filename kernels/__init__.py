@@ -1,0 +1,1 @@
+"""CUDA sources, their build with NVRTC, and their launch. Only `launch` imports CuPy."""

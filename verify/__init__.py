@@ -1,0 +1,1 @@
+"""Checks: coverage of a schedule, conformance of a trace with the model, golden vectors."""
