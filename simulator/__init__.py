@@ -1,1 +1,1 @@
-"""The reference model: problems, schedules, schedulers and the trace record. Imports only NumPy, never prints."""
+"""The reference model: problems, schedules, schedulers, trace records. Imports only NumPy, never prints."""

@@ -1,9 +1,9 @@
 """Errors of the package. A leaf: imports nothing of it.
 
-    TileschedError
-    ├── InputError        the caller's value is outside its bound (command line: one line, exit code 2)
-    │   └── TraceError    a trace file is damaged, foreign, or of another version
-    └── UndefinedSchedule the original scheduler has no defined result for this problem
+TileschedError
+├── InputError        the caller's value is outside its bound (command line: one line, exit code 2)
+│   └── TraceError    a trace file is damaged, foreign, or of another version
+└── UndefinedSchedule the original scheduler has no defined result for this problem
 """
 
 __all__ = ["InputError", "TileschedError", "TraceError", "UndefinedSchedule"]

@@ -1,0 +1,82 @@
+"""Raster orders: linear ids to tile coordinates over panels, and back.
+
+One grid axis is cut into panels; inside a panel the id runs across the panel first, then along the other
+axis. The last panel of a width that does not divide the axis is narrower, never padded. Source:
+TileLang `tile_schedule.py` at a35008a42 (the arithmetic of #2441 is the same), schedulers.md 1.2.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import InputError
+
+__all__ = ["IntArray", "RasterOrder", "panel_decode", "panel_encode"]
+
+IntArray: TypeAlias = npt.NDArray[np.signedinteger[Any]]
+
+
+class RasterOrder(StrEnum):
+    """Which axis is cut into panels. CUTLASS and quack call opposite walks `AlongM`, hence these names."""
+
+    PANEL_N = "panel-n"  # panels of `panel_width` tile columns, walked along M; TileLang column_major=True
+    PANEL_M = "panel-m"  # panels of `panel_width` tile rows, walked along N; TileLang column_major=False
+
+    @classmethod
+    def parse(cls, text: str) -> RasterOrder:
+        """Accept the names above and TileLang's `column`/`row`; InputError otherwise."""
+        try:
+            return _RASTER_NAMES[text.lower()]
+        except KeyError:
+            raise InputError(f"raster={text!r} is unknown; known: {', '.join(_RASTER_NAMES)}") from None
+
+
+_RASTER_NAMES = {
+    "panel-n": RasterOrder.PANEL_N,
+    "panel-m": RasterOrder.PANEL_M,
+    "column": RasterOrder.PANEL_N,
+    "row": RasterOrder.PANEL_M,
+}
+
+
+def panel_decode(
+    linear: IntArray, rows: int, columns: int, panel_width: int, order: RasterOrder
+) -> tuple[IntArray, IntArray]:
+    """Coordinates (m, n) of `linear` ids on a rows × columns grid; ids past the grid fall outside it.
+
+    Ids are >= 0 and int32 or int64; the result has their type. Needs rows, columns, panel_width >= 1.
+    """
+    along, across = (rows, columns) if order is RasterOrder.PANEL_N else (columns, rows)
+    panel_width = min(panel_width, across)  # the same tiles, and the products below stay in 32 bits
+    panel_ids = along * panel_width
+    full_panels = across // panel_width
+    in_tail = linear >= full_panels * panel_ids
+    tail_width = max(across - full_panels * panel_width, 1)
+    width: int | IntArray
+    if not in_tail.any():
+        width = panel_width  # division by a scalar: NumPy turns it into a multiplication
+    elif in_tail.all():
+        width = tail_width
+    else:
+        width = np.where(in_tail, tail_width, panel_width).astype(linear.dtype)
+    panel = np.minimum(linear // panel_ids, full_panels)  # ids past the grid run off the tail
+    offset = linear - panel * panel_ids
+    fast = offset // width
+    slow = panel * panel_width + (offset - fast * width)
+    return (fast, slow) if order is RasterOrder.PANEL_N else (slow, fast)
+
+
+def panel_encode(
+    m: IntArray, n: IntArray, rows: int, columns: int, panel_width: int, order: RasterOrder
+) -> IntArray:
+    """Inverse of `panel_decode` on tiles inside the rows × columns grid."""
+    along, across = (rows, columns) if order is RasterOrder.PANEL_N else (columns, rows)
+    fast, slow = (m, n) if order is RasterOrder.PANEL_N else (n, m)
+    panel_width = min(panel_width, across)
+    base = slow // panel_width * panel_width
+    width = np.minimum(panel_width, across - base)
+    return base * along + fast * width + (slow - base)

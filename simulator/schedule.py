@@ -1,0 +1,192 @@
+"""Schedules: which worker computes which work tile, in which wave, as closed forms and as arrays.
+
+A worker is a CTA, or a cluster when the problem has one. Coordinates are those of cluster tiles: CTA
+(rank_m, rank_n) of a cluster computes CTA tile (m * cluster_m + rank_m, n * cluster_n + rank_n).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from .findings import Finding
+from .intmath import ceil_div
+from .problem import MAX_INT32, Problem, require_int32
+from .raster import IntArray
+
+__all__ = [
+    "CHUNK_ROWS",
+    "BoolArray",
+    "Decode",
+    "PhaseClock",
+    "Schedule",
+    "StridedSchedule",
+    "TableSchedule",
+    "WorkTiles",
+]
+
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+Decode: TypeAlias = Callable[[IntArray], tuple[IntArray, IntArray, BoolArray]]
+"""Linear ids to (m, n, emitted) in cluster tiles; `emitted` is False where the guard skips the id."""
+
+CHUNK_ROWS = 2**18
+"""Rows handed out at once: a column of 32-bit ids then fits a core's L2 cache."""
+
+
+class PhaseClock(Enum):
+    """What the kernel's barrier phases count; it decides whether a hole does harm."""
+
+    WAVE = "wave"  # phase = wave * k_blocks + k: a skipped wave advances it without any arrival
+    TILE = "tile"  # only tiles that are computed advance it
+
+
+@dataclass(frozen=True, slots=True)
+class WorkTiles:
+    """A block of waves × workers of a schedule, or one worker's rows: columns that broadcast together.
+
+    Rows with `emitted` False are not computed: the guard skips them, or the worker has already ended.
+    `k_begin` and `k_end` are in k-blocks.
+    """
+
+    worker: IntArray
+    wave: IntArray
+    linear: IntArray
+    m: IntArray
+    n: IntArray
+    emitted: BoolArray
+    batch: IntArray
+    k_begin: IntArray
+    k_end: IntArray
+
+    @property
+    def all_emitted(self) -> bool:
+        """Whether no row is skipped; cheap when the schedule knows it."""
+        return bool(self.emitted.all())
+
+    def rows(self) -> WorkTiles:
+        """The computed rows only, as one-dimensional columns of one length."""
+        columns = np.broadcast_arrays(
+            self.worker, self.wave, self.linear, self.m, self.n, self.batch, self.k_begin, self.k_end
+        )
+        keep = np.broadcast_to(self.emitted, columns[0].shape)
+        worker, wave, linear, m, n, batch, k_begin, k_end = (column[keep] for column in columns)
+        return WorkTiles(worker, wave, linear, m, n, keep[keep], batch, k_begin, k_end)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Schedule(ABC):
+    """Per worker the ordered work tiles of one problem."""
+
+    name: str
+    problem: Problem
+    num_workers: int
+    """Workers that are launched."""
+    params: Mapping[str, object]
+    """The scheduler's parameters as they were resolved, for reports."""
+    padded_m: int
+    padded_n: int
+    """CTA tiles up to which the scheduler pads the grid on purpose; what lies between is a ghost."""
+    clock: PhaseClock
+    cause: str = ""
+    """One sentence on why this schedule loses or repeats tiles, where the scheduler knows it."""
+    remarks: Sequence[Finding] = field(default=())
+    """Findings known from the parameters alone: a launch that CUDA refuses, an assertion of the original."""
+
+    @property
+    @abstractmethod
+    def num_waves(self) -> int:
+        """Waves that the kernel loops over: the most rows that any worker has."""
+
+    @abstractmethod
+    def block(self, workers: range, waves: range) -> WorkTiles:
+        """The rows of `workers` in `waves`: columns that broadcast to (len(waves), len(workers))."""
+
+    def chunks(self, rows: int = CHUNK_ROWS) -> Iterator[WorkTiles]:
+        """All rows in blocks of about `rows`; a worker's waves come in order, all before the next workers."""
+        width = min(self.num_workers, rows)
+        depth = max(1, rows // width)
+        for first in range(0, self.num_workers, width):
+            workers = range(first, min(first + width, self.num_workers))
+            for wave in range(0, self.num_waves, depth):
+                yield self.block(workers, range(wave, min(wave + depth, self.num_waves)))
+
+    def worker(self, worker: int) -> WorkTiles:
+        """One worker's computed rows in order, one-dimensional."""
+        return self.block(range(worker, worker + 1), range(self.num_waves)).rows()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StridedSchedule(Schedule):
+    """Worker w takes the ids w, w + stride, w + 2 * stride, ... below `num_ids`, decoded by `decode`.
+
+    Raises InputError when ids would leave 32 bits.
+    """
+
+    stride: int
+    num_ids: int
+    decode: Decode
+
+    def __post_init__(self) -> None:
+        require_int32("num_ids", self.num_ids, minimum=0)
+        require_int32("workers*waves", self.num_workers * self.num_waves, minimum=0)
+
+    @property
+    def num_waves(self) -> int:
+        return ceil_div(self.num_ids, self.stride)
+
+    def block(self, workers: range, waves: range) -> WorkTiles:
+        last = (waves.stop - 1) * self.stride + workers.stop - 1
+        dtype = np.int32 if last <= MAX_INT32 else np.int64
+        worker: IntArray = np.arange(workers.start, workers.stop, dtype=dtype)[None, :]
+        wave: IntArray = np.arange(waves.start, waves.stop, dtype=dtype)[:, None]
+        linear = wave * self.stride + worker
+        m, n, emitted = self.decode(linear)
+        if last >= self.num_ids:
+            emitted = emitted & (linear < self.num_ids)
+        zero = np.zeros((), dtype)
+        return WorkTiles(
+            worker, wave, linear, m, n, emitted, zero, zero, np.array(self.problem.k_blocks, np.int32)
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TableSchedule(Schedule):
+    """A schedule written out: `m[i]`, `n[i]`, `emitted[i]`, `linear[i]` for row i, workers one after another.
+
+    Worker w owns the rows from offsets[w] to offsets[w + 1], one per wave.
+    """
+
+    offsets: npt.NDArray[np.int64]
+    linear: npt.NDArray[np.int64]
+    m: npt.NDArray[np.int64]
+    n: npt.NDArray[np.int64]
+    emitted: BoolArray
+
+    @property
+    def num_waves(self) -> int:
+        return int(np.diff(self.offsets).max(initial=0))
+
+    def block(self, workers: range, waves: range) -> WorkTiles:
+        worker = np.arange(workers.start, workers.stop)[None, :]
+        wave = np.arange(waves.start, waves.stop)[:, None]
+        row = self.offsets[worker] + wave
+        inside = row < self.offsets[worker + 1]
+        row = np.where(inside, row, 0)
+        zero = np.zeros((), np.int64)
+        return WorkTiles(
+            worker,
+            wave,
+            self.linear[row],
+            self.m[row],
+            self.n[row],
+            self.emitted[row] & inside,
+            zero,
+            zero,
+            np.array(self.problem.k_blocks),
+        )

@@ -1,0 +1,26 @@
+"""The registry of schedulers. Adding one: a SchedulerSpec in a module here, and its row in SCHEDULERS."""
+
+from __future__ import annotations
+
+from ..errors import InputError
+from . import tilelang
+from .spec import Golden, Options, Param, SchedulerSpec
+
+__all__ = ["DEFAULT", "SCHEDULERS", "Golden", "Options", "Param", "SchedulerSpec", "get"]
+
+SCHEDULERS: dict[str, SchedulerSpec] = {
+    spec.name: spec for spec in (tilelang.PERSISTENT, tilelang.MANUAL_1CTA, tilelang.MANUAL_2CTA)
+}
+DEFAULT = tilelang.PERSISTENT
+
+
+def get(name: str) -> SchedulerSpec:
+    """The scheduler of that name; InputError, with the nearest name, if there is none."""
+    try:
+        return SCHEDULERS[name]
+    except KeyError:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, SCHEDULERS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(SCHEDULERS)}"
+        raise InputError(f"scheduler={name!r} is unknown; {hint}") from None

@@ -1,0 +1,79 @@
+"""What the registry knows of a scheduler: parameters, defaults, source, and how to build a schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..errors import InputError
+from ..problem import Problem, require_int32
+from ..raster import RasterOrder
+from ..schedule import Schedule
+
+__all__ = ["Golden", "Options", "Param", "SchedulerSpec"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What a user may choose for a scheduler; None takes the scheduler's default.
+
+    panel_width: tiles (clusters, when clusters are scheduled) across a panel.
+    num_workers: the stride of the kernel's loop, in workers. launched: workers in the grid.
+    """
+
+    panel_width: int | None = None
+    raster: RasterOrder | None = None
+    num_workers: int | None = None
+    launched: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("panel_width", "num_workers", "launched"):
+            value = getattr(self, name)
+            if value is not None:
+                require_int32(name, value)
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """One parameter: its field in `Options` or `Problem`, its default in words, and its meaning."""
+
+    name: str
+    default: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Golden:
+    """How vectors of scheduler_golden.json name this scheduler, and how to build and show one.
+
+    `build` takes a vector's params; `per_cta` says that its rows are CTA tiles of each CTA, not cluster
+    tiles of each worker.
+    """
+
+    names: Sequence[str]
+    build: Callable[[Mapping[str, object]], Schedule]
+    per_cta: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerSpec:
+    """A row of the registry. `build` raises InputError or UndefinedSchedule."""
+
+    name: str
+    summary: str
+    source: str
+    """Project, revision and file that the mapping is taken from."""
+    params: Sequence[Param]
+    cluster: tuple[int, int] = (1, 1)
+    """Cluster that the scheduler takes when the user names none."""
+    build: Callable[[Problem, Options], Schedule]
+    golden: Sequence[Golden] = field(default=())
+
+    def refuse(self, options: Options, *names: str) -> None:
+        """InputError if the user chose an option that this scheduler does not have."""
+        for name in names:
+            if getattr(options, name) is not None:
+                raise InputError(
+                    f"{name}={getattr(options, name)} is not a parameter of {self.name}; "
+                    f"it has {', '.join(param.name for param in self.params)}"
+                )

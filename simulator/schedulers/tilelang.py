@@ -1,0 +1,294 @@
+"""TileLang's schedulers of the seed: PersistentTileScheduler and the manual wave mappings before it.
+
+Formulas: schedulers.md 1.1 and 1.2, checked there against the originals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import numpy as np
+
+from ..errors import InputError, UndefinedSchedule
+from ..findings import Finding, Severity
+from ..intmath import ceil_div, round_up
+from ..problem import Problem, require_int32
+from ..raster import IntArray, RasterOrder, panel_decode
+from ..schedule import BoolArray, PhaseClock, StridedSchedule
+from .spec import Golden, Options, Param, SchedulerSpec
+
+__all__ = ["MANUAL_1CTA", "MANUAL_2CTA", "PERSISTENT", "RemarkKind"]
+
+SEED_PANEL_WIDTH = 8
+ALL_EMITTED: BoolArray = np.array(True)
+
+
+class RemarkKind(StrEnum):
+    """Findings that follow from the parameters alone."""
+
+    LAUNCH = "launch"  # CUDA refuses the grid
+    ASSERTION = "assertion"  # the original kernel asserts something that this problem does not meet
+
+
+def _persistent(problem: Problem, options: Options) -> StridedSchedule:
+    if problem.cluster_n != 1:
+        raise InputError(
+            f"cluster={problem.cluster_m}x{problem.cluster_n}: {PERSISTENT.name} clusters along M only"
+        )
+    rows, columns = problem.clusters_m, problem.tiles_n
+    width = options.panel_width or SEED_PANEL_WIDTH
+    order = options.raster or RasterOrder.PANEL_N
+    stride = options.num_workers or problem.sm_count // problem.cluster_size
+    launched = options.launched or stride
+
+    def decode(linear: IntArray) -> tuple[IntArray, IntArray, BoolArray]:
+        return (*panel_decode(linear, rows, columns, width, order), ALL_EMITTED)
+
+    return StridedSchedule(
+        name=PERSISTENT.name,
+        problem=problem,
+        num_workers=launched,
+        params={
+            "panel_width": width,
+            "raster": str(order),
+            "cluster_size": problem.cluster_m,
+            "num_workers": stride,
+            "launched": launched,
+        },
+        padded_m=rows * problem.cluster_m,
+        padded_n=columns,
+        clock=PhaseClock.TILE,
+        cause=_persistent_cause(problem, stride, launched),
+        stride=stride,
+        num_ids=rows * columns,
+        decode=decode,
+    )
+
+
+def _persistent_cause(problem: Problem, stride: int, launched: int) -> str:
+    ids = problem.clusters_m * problem.tiles_n
+    if launched > stride and ids > stride:
+        return (
+            f"{launched} workers are launched but their ids advance by {stride}: workers from {stride} on "
+            "start at ids that other workers reach one wave later"
+        )
+    if launched < min(stride, ids):
+        return (
+            f"{launched} workers are launched but ids advance by {stride}: "
+            "the ids of the absent workers are never taken"
+        )
+    if problem.tiles_m % problem.cluster_m:
+        return (
+            f"{problem.tiles_m} tile rows are not a multiple of the cluster {problem.cluster_m}: the last "
+            "cluster row is handed out whole, so the kernel must clip or predicate its ghost rows"
+        )
+    return ""
+
+
+PERSISTENT = SchedulerSpec(
+    name="tilelang.persistent",
+    summary="TileLang T.PersistentTileScheduler: panels, clusters along M, narrow last panel",
+    source="tile-ai/tilelang a35008a42 tilelang/language/tile_schedule.py (arithmetic as in #2441)",
+    params=(
+        Param("panel_width", "8", "swizzle_size: cluster tiles across a panel"),
+        Param("raster", "panel-n", "panel-n is column_major=True, panel-m is column_major=False"),
+        Param("cluster", "1", "cluster_size: CTAs of a cluster, along M"),
+        Param("num_workers", "SMs // cluster", "stride of the ids; workers are clusters"),
+        Param("launched", "num_workers", "workers really in the grid"),
+    ),
+    build=_persistent,
+    golden=(
+        Golden(
+            names=("tilelang.PersistentTileScheduler",),
+            build=lambda params: _persistent_golden(params),
+        ),
+    ),
+)
+
+
+def _manual_1cta(problem: Problem, options: Options) -> StridedSchedule:
+    MANUAL_1CTA.refuse(options, "raster")
+    if problem.cluster_size != 1:
+        raise InputError(
+            f"cluster={problem.cluster_m}x{problem.cluster_n}: {MANUAL_1CTA.name} schedules single CTAs"
+        )
+    workers = options.num_workers or problem.sm_count
+    return _manual(MANUAL_1CTA, problem, options, rows=problem.tiles_m, workers=workers, sm_num=workers)
+
+
+def _manual_2cta(problem: Problem, options: Options) -> StridedSchedule:
+    MANUAL_2CTA.refuse(options, "raster")
+    if (problem.cluster_m, problem.cluster_n) != (2, 1):
+        raise InputError(
+            f"cluster={problem.cluster_m}x{problem.cluster_n}: {MANUAL_2CTA.name} schedules clusters of 2x1"
+        )
+    sm_num = options.num_workers * 2 if options.num_workers else problem.sm_count
+    rows = problem.tiles_m // 2
+    if rows == 0:
+        raise UndefinedSchedule(
+            f"m_clusters = m_blocks // 2 = {problem.tiles_m} // 2 = 0: the mapping divides by zero"
+        )
+    return _manual(MANUAL_2CTA, problem, options, rows=rows, workers=sm_num // 2, sm_num=sm_num)
+
+
+def _manual(
+    spec: SchedulerSpec, problem: Problem, options: Options, *, rows: int, workers: int, sm_num: int
+) -> StridedSchedule:
+    """Both manual mappings: ids over a grid whose columns are padded to the group, cut off after `waves`.
+
+    `rows` counts tile rows (1-CTA) or cluster rows (2-CTA, rounded down); `sm_num` is the CTA count from
+    which the seed takes `waves`.
+    """
+    columns = problem.tiles_n
+    group = options.panel_width or SEED_PANEL_WIDTH
+    launched = options.launched or workers
+    waves = ceil_div(problem.tiles, sm_num)
+    require_int32("waves*workers", waves * workers)
+
+    def decode(linear: IntArray) -> tuple[IntArray, IntArray, BoolArray]:
+        # Where no id reaches a second group, a width above all ids decodes the same and stays in 32 bits.
+        width = min(group, waves * workers + launched)
+        quotient = linear // width
+        group_index = quotient // rows
+        m = quotient - group_index * rows
+        n = (linear - quotient * width) + group_index * width
+        return m, n, n < columns
+
+    return StridedSchedule(
+        name=spec.name,
+        problem=problem,
+        num_workers=launched,
+        params={"panel_width": group, "num_workers": workers, "launched": launched, "sm_num": sm_num},
+        padded_m=problem.tiles_m,
+        padded_n=problem.tiles_n,
+        clock=PhaseClock.WAVE,
+        cause=_manual_cause(problem, group, rows, waves * workers),
+        remarks=tuple(_manual_remarks(problem, group, sm_num)),
+        stride=workers,
+        num_ids=waves * workers,
+        decode=decode,
+    )
+
+
+def _manual_cause(problem: Problem, group: int, rows: int, num_ids: int) -> str:
+    """The loss conditions of schedulers.md 1.1, in words."""
+    columns, cluster = problem.tiles_n, problem.cluster_m
+    causes = []
+    if problem.tiles_m % cluster:
+        causes.append(
+            f"m_blocks // 2 = {rows} rounds {problem.tiles_m} tile rows down, "
+            f"so row {problem.tiles_m - 1} is never visited"
+        )
+    last = (ceil_div(columns, group) * rows - 1) * group + (
+        columns % group or group
+    )  # ids up to the last tile
+    if last > num_ids:
+        causes.append(
+            f"the last tile needs {last} ids, but waves * workers = {num_ids}"
+            + (
+                f": {columns} tile columns are padded to {round_up(columns, group)} by the group of {group}"
+                if columns % group
+                else ""
+            )
+        )
+    return "; ".join(causes)
+
+
+def _manual_remarks(problem: Problem, group: int, sm_num: int) -> list[Finding]:
+    remarks = []
+    if sm_num % problem.cluster_size:
+        remarks.append(
+            Finding(
+                kind=RemarkKind.LAUNCH,
+                message=f"the grid of {sm_num} CTAs is not a multiple of the cluster {problem.cluster_size}: "
+                "CUDA refuses the launch",
+                facts={"grid": sm_num, "cluster": problem.cluster_size},
+            )
+        )
+    if problem.tiles_n % (2 * group):
+        remarks.append(
+            Finding(
+                kind=RemarkKind.ASSERTION,
+                severity=Severity.NOTE,
+                message=f"the seed's kernel asserts n_blocks % (2 * group_size) == 0; "
+                f"{problem.tiles_n} % {2 * group} = {problem.tiles_n % (2 * group)}",
+                facts={"n_blocks": problem.tiles_n, "group_size": group},
+            )
+        )
+    return remarks
+
+
+_MANUAL_SOURCE = "tile-ai/tilelang 8a68bbc51^ examples/gemm_sm100/gemm_tcgen5mma_ws_persistent.py"
+
+MANUAL_1CTA = SchedulerSpec(
+    name="tilelang.manual_1cta",
+    summary="the seed's manual wave mapping before #2441, one CTA a tile",
+    source=f"{_MANUAL_SOURCE} gemm_persistent",
+    params=(
+        Param("panel_width", "8", "group_size: tile columns of a group"),
+        Param("num_workers", "SMs", "sm_num: CTAs, the stride of the ids"),
+        Param("launched", "num_workers", "CTAs really in the grid"),
+    ),
+    build=_manual_1cta,
+    golden=(
+        Golden(names=("tilelang.manual_1cta(pre-2441)",), build=lambda params: _manual_golden(params, 1)),
+    ),
+)
+
+MANUAL_2CTA = SchedulerSpec(
+    name="tilelang.manual_2cta",
+    summary="the seed's manual wave mapping before #2441, a pair of CTAs a cluster tile",
+    source=f"{_MANUAL_SOURCE} gemm_persistent_2cta",
+    params=(
+        Param("panel_width", "8", "group_size: cluster tile columns of a group"),
+        Param("num_workers", "SMs // 2", "clusters, the stride of the ids; sm_num = 2 * num_workers"),
+        Param("launched", "num_workers", "clusters really in the grid"),
+    ),
+    cluster=(2, 1),
+    build=_manual_2cta,
+    golden=(
+        Golden(
+            names=("tilelang.manual_2cta(pre-2441)",),
+            build=lambda params: _manual_golden(params, 2),
+            per_cta=True,
+        ),
+    ),
+)
+
+
+def _grid_problem(tiles_m: int, tiles_n: int, cluster_m: int, sm_count: int) -> Problem:
+    """A problem of tiles_m × tiles_n tiles of one element: golden vectors give tile counts, not sizes."""
+    return Problem(
+        m=tiles_m, n=tiles_n, k=1, block_m=1, block_n=1, block_k=1, cluster_m=cluster_m, sm_count=sm_count
+    )
+
+
+def _integer(params: Mapping[str, object], name: str) -> int:
+    value = params[name]
+    if not isinstance(value, int):
+        raise InputError(f"{name}={value!r} is not an integer")
+    return value
+
+
+def _persistent_golden(params: Mapping[str, object]) -> StridedSchedule:
+    cluster = _integer(params, "cluster_size")
+    workers = _integer(params, "num_workers")
+    return _persistent(
+        _grid_problem(
+            _integer(params, "num_m_tiles"), _integer(params, "num_n_tiles"), cluster, workers * cluster
+        ),
+        Options(
+            panel_width=_integer(params, "swizzle_size"),
+            raster=RasterOrder.PANEL_N if params["column_major"] else RasterOrder.PANEL_M,
+            num_workers=workers,
+        ),
+    )
+
+
+def _manual_golden(params: Mapping[str, object], cluster: int) -> StridedSchedule:
+    problem = _grid_problem(
+        _integer(params, "m_blocks"), _integer(params, "n_blocks"), cluster, _integer(params, "sm_num")
+    )
+    options = Options(panel_width=_integer(params, "group_size"))
+    return _manual_1cta(problem, options) if cluster == 1 else _manual_2cta(problem, options)
