@@ -71,12 +71,23 @@ class WorkTiles:
 
     def rows(self) -> WorkTiles:
         """The computed rows only, as one-dimensional columns of one length."""
+        return self.where(self.emitted)
+
+    def where(self, keep: BoolArray) -> WorkTiles:
+        """The rows that `keep` selects, as one-dimensional columns; `keep` broadcasts with the columns."""
         columns = np.broadcast_arrays(
-            self.worker, self.wave, self.linear, self.m, self.n, self.batch, self.k_begin, self.k_end
+            self.worker,
+            self.wave,
+            self.linear,
+            self.m,
+            self.n,
+            self.emitted,
+            self.batch,
+            self.k_begin,
+            self.k_end,
         )
-        keep = np.broadcast_to(self.emitted, columns[0].shape)
-        worker, wave, linear, m, n, batch, k_begin, k_end = (column[keep] for column in columns)
-        return WorkTiles(worker, wave, linear, m, n, keep[keep], batch, k_begin, k_end)
+        keep = np.broadcast_to(keep, columns[0].shape)
+        return WorkTiles(*(column[keep] for column in columns))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -107,14 +118,21 @@ class Schedule(ABC):
     def block(self, workers: range, waves: range) -> WorkTiles:
         """The rows of `workers` in `waves`: columns that broadcast to (len(waves), len(workers))."""
 
+    def worker_blocks(self, rows: int = CHUNK_ROWS) -> Iterator[range]:
+        """All workers, in ranges of at most `rows`."""
+        for first in range(0, self.num_workers, rows):
+            yield range(first, min(first + rows, self.num_workers))
+
+    def wave_blocks(self, workers: range, rows: int = CHUNK_ROWS) -> Iterator[WorkTiles]:
+        """The rows of `workers`, wave after wave, in blocks of about `rows`."""
+        depth = max(1, rows // len(workers))
+        for wave in range(0, self.num_waves, depth):
+            yield self.block(workers, range(wave, min(wave + depth, self.num_waves)))
+
     def chunks(self, rows: int = CHUNK_ROWS) -> Iterator[WorkTiles]:
         """All rows in blocks of about `rows`; a worker's waves come in order, all before the next workers."""
-        width = min(self.num_workers, rows)
-        depth = max(1, rows // width)
-        for first in range(0, self.num_workers, width):
-            workers = range(first, min(first + width, self.num_workers))
-            for wave in range(0, self.num_waves, depth):
-                yield self.block(workers, range(wave, min(wave + depth, self.num_waves)))
+        for workers in self.worker_blocks(rows):
+            yield from self.wave_blocks(workers, rows)
 
     def worker(self, worker: int) -> WorkTiles:
         """One worker's computed rows in order, one-dimensional."""
@@ -142,9 +160,9 @@ class StridedSchedule(Schedule):
 
     def block(self, workers: range, waves: range) -> WorkTiles:
         last = (waves.stop - 1) * self.stride + workers.stop - 1
-        dtype = np.int32 if last <= MAX_INT32 else np.int64
-        worker: IntArray = np.arange(workers.start, workers.stop, dtype=dtype)[None, :]
-        wave: IntArray = np.arange(waves.start, waves.stop, dtype=dtype)[:, None]
+        dtype = np.dtype(np.int32 if last <= MAX_INT32 else np.int64)
+        worker = np.arange(workers.start, workers.stop, dtype=dtype)[None, :]
+        wave = np.arange(waves.start, waves.stop, dtype=dtype)[:, None]
         linear = wave * self.stride + worker
         m, n, emitted = self.decode(linear)
         if last >= self.num_ids:

@@ -1,0 +1,268 @@
+"""Coverage: whether a schedule computes every CTA tile of the output exactly once, and if not, which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from tilesched.simulator.raster import IntArray
+from tilesched.simulator.schedule import BoolArray, Schedule, WorkTiles
+
+from .grid import ClusterGrid, Tile
+from .tileset import TileSet
+
+__all__ = ["LIST_LIMIT", "Coverage", "Hole", "Progress", "Repeat", "Tally", "Visit", "check_coverage"]
+
+LIST_LIMIT = 20
+"""Tiles listed of each kind; counts are exact whatever the limit."""
+
+VISIT_LIMIT = 4
+"""Visits listed of each repeated tile."""
+
+Progress = Callable[[int, int], None]
+"""Called with (rows done, rows in all)."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A CTA tile that a worker was handed in a wave."""
+
+    tile: Tile
+    worker: int
+    wave: int
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A CTA tile that is computed more than once: how often, and the first visits to it."""
+
+    tile: Tile
+    times: int
+    visits: Sequence[Visit]
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """A wave that a worker skips although it computes a tile in a later one."""
+
+    worker: int
+    wave: int
+    linear: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tally(Generic[T]):
+    """How many there are, and the first of them."""
+
+    count: int
+    first: Sequence[T]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """What a schedule covers. Tiles are CTA tiles; work tiles are what a worker is handed at once."""
+
+    tiles: int
+    work_tiles: int
+    idle_workers: int
+    work_tiles_min: int
+    work_tiles_max: int
+    last_wave_work_tiles: int
+    missing: Tally[Tile]
+    repeated: Tally[Repeat]
+    ghosts: Tally[Visit]
+    out_of_range: Tally[Visit]
+    holes: Tally[Hole]
+
+
+def check_coverage(
+    schedule: Schedule, *, limit: int = LIST_LIMIT, progress: Progress | None = None
+) -> Coverage:
+    """Enumerate the schedule in blocks and account for every tile.
+
+    Memory is one bit a cluster tile plus a few blocks, two bits when tiles repeat.
+    """
+    grid = ClusterGrid(schedule.problem, m_fastest=_walks_along_m(schedule))
+    cover = _Cover(schedule, grid, limit)
+    balance = _Balance()
+    done, total = 0, schedule.num_workers * schedule.num_waves
+    for workers in schedule.worker_blocks():
+        balance.enter(len(workers))
+        for chunk in schedule.wave_blocks(workers):
+            balance.add(chunk, schedule.num_waves - 1)
+            cover.add(chunk)
+            done += chunk.linear.size
+            if progress is not None:
+                progress(done, total)
+        balance.leave()
+    missing = schedule.problem.tiles - grid.count_real(cover.seen)
+    missing_tiles = grid.real_tiles(cover.seen.absent(limit)) if missing else []
+    return Coverage(
+        tiles=schedule.problem.tiles,
+        work_tiles=balance.total,
+        idle_workers=balance.idle,
+        work_tiles_min=balance.least,
+        work_tiles_max=balance.most,
+        last_wave_work_tiles=balance.last_wave,
+        missing=Tally(missing, missing_tiles[:limit]),
+        repeated=_repeats(schedule, grid, limit) if cover.inside > len(cover.seen) else Tally(0, ()),
+        ghosts=cover.ghosts.tally(),
+        out_of_range=cover.out_of_range.tally(),
+        holes=Tally(balance.holes, _holes(schedule, limit) if balance.holes else ()),
+    )
+
+
+def _walks_along_m(schedule: Schedule) -> bool:
+    """Which numbering of the grid keeps the schedule's blocks together: by the spans of its first block."""
+    for chunk in schedule.chunks():
+        rows = chunk.rows()
+        if rows.m.size:
+            span_m, span_n = int(np.ptp(rows.m)), int(np.ptp(rows.n))
+            problem = schedule.problem
+            return span_n * problem.clusters_m + span_m < span_m * problem.clusters_n + span_n
+    return False
+
+
+class _Balance:
+    """Work tiles, idleness and holes of workers, one range of workers after the other."""
+
+    def __init__(self) -> None:
+        self.total = self.idle = self.most = self.last_wave = self.holes = 0
+        self._least: int | None = None
+
+    @property
+    def least(self) -> int:
+        return self._least or 0
+
+    def enter(self, width: int) -> None:
+        self._tiles = np.zeros(width, np.int64)
+        self._skipped = np.zeros(width, np.int64)  # waves skipped since the worker's last tile
+
+    def add(self, chunk: WorkTiles, last_wave: int) -> None:
+        waves = chunk.linear.shape[0]
+        emitted = np.broadcast_to(chunk.emitted, chunk.linear.shape)
+        if chunk.all_emitted:
+            self._tiles += waves
+            self.holes += int(self._skipped.sum())
+            self._skipped[:] = 0
+        else:
+            tiles = emitted.sum(axis=0)
+            after = np.argmax(emitted[::-1], axis=0)  # waves after the last tile, if there is one
+            self._tiles += tiles
+            self.holes += int((self._skipped + waves - tiles - after)[tiles > 0].sum())
+            self._skipped = np.where(tiles > 0, after, self._skipped + waves)
+        if int(chunk.wave[-1, 0]) == last_wave:
+            self.last_wave += int(emitted[-1].sum())
+
+    def leave(self) -> None:
+        least = int(self._tiles.min())
+        self._least = least if self._least is None else min(self._least, least)
+        self.most = max(self.most, int(self._tiles.max()))
+        self.idle += int((self._tiles == 0).sum())
+        self.total += int(self._tiles.sum())
+
+
+class _Cover:
+    """The cluster tiles that are handed out, with the CTA tiles outside the output set apart."""
+
+    def __init__(self, schedule: Schedule, grid: ClusterGrid, limit: int) -> None:
+        self.schedule, self.grid = schedule, grid
+        self.seen = TileSet(grid.size)
+        self.inside = 0  # work tiles handed out inside the grid, repeated ones as often as they are
+        self.ghosts = _Visits(limit)
+        self.out_of_range = _Visits(limit)
+
+    def add(self, chunk: WorkTiles) -> None:
+        m, n = chunk.m, chunk.n
+        if not chunk.all_emitted:
+            m, n = m[chunk.emitted], n[chunk.emitted]
+        if not m.size:
+            return
+        if not self.grid.all_whole(m, n):
+            rows = chunk.rows()
+            self._set_apart(rows)
+            inside = self.grid.inside(rows.m, rows.n)
+            m, n = rows.m[inside], rows.n[inside]
+        self.seen.add(self.grid.index(m, n))
+        self.inside += m.size
+
+    def _set_apart(self, rows: WorkTiles) -> None:
+        padded_m, padded_n = self.schedule.padded_m, self.schedule.padded_n
+        partial = ~self.grid.whole(rows.m, rows.n)
+        worker, wave = rows.worker[partial], rows.wave[partial]
+        for tile_m, tile_n in self.grid.cta_tiles(rows.m[partial], rows.n[partial]):
+            outside = ~self.grid.real(tile_m, tile_n)
+            padding = (tile_m >= 0) & (tile_m < padded_m) & (tile_n >= 0) & (tile_n < padded_n)
+            self.ghosts.add(tile_m, tile_n, worker, wave, outside & padding)
+            self.out_of_range.add(tile_m, tile_n, worker, wave, outside & ~padding)
+
+
+class _Visits:
+    """A tally of visits that keeps the first `limit`."""
+
+    def __init__(self, limit: int) -> None:
+        self.count = 0
+        self._first: list[Visit] = []
+        self._limit = limit
+
+    def add(self, m: IntArray, n: IntArray, worker: IntArray, wave: IntArray, which: BoolArray) -> None:
+        self.count += int(which.sum())
+        for row in np.flatnonzero(which)[: self._limit - len(self._first)]:
+            self._first.append(Visit(Tile(int(m[row]), int(n[row])), int(worker[row]), int(wave[row])))
+
+    def tally(self) -> Tally[Visit]:
+        return Tally(self.count, self._first)
+
+
+def _repeats(schedule: Schedule, grid: ClusterGrid, limit: int) -> Tally[Repeat]:
+    """A second pass for the tiles that are handed out again, a third for who is handed the listed ones."""
+    seen, again = TileSet(grid.size), TileSet(grid.size)
+    for rows in _inside_rows(schedule, grid):
+        unique, counts = np.unique(grid.index(rows.m, rows.n), return_counts=True)
+        again.add(unique[(counts > 1) | seen.contains(unique)])
+        seen.add(unique)
+    listed = again.present(limit)
+    times = dict.fromkeys(listed, 0)
+    visits: dict[int, list[tuple[int, int]]] = {index: [] for index in listed}
+    for rows in _inside_rows(schedule, grid):
+        indices = grid.index(rows.m, rows.n)
+        for index in listed:
+            places = np.flatnonzero(indices == index)
+            times[index] += places.size
+            for row in places[: VISIT_LIMIT - len(visits[index])]:
+                visits[index].append((int(rows.worker[row]), int(rows.wave[row])))
+    repeats = [
+        Repeat(tile, times[index], [Visit(tile, *place) for place in visits[index]])
+        for index in listed
+        for tile in grid.real_tiles([index])
+    ]
+    return Tally(grid.count_real(again), repeats[:limit])
+
+
+def _inside_rows(schedule: Schedule, grid: ClusterGrid) -> Iterator[WorkTiles]:
+    for chunk in schedule.chunks():
+        rows = chunk.rows()
+        yield rows.where(grid.inside(rows.m, rows.n))
+
+
+def _holes(schedule: Schedule, limit: int) -> list[Hole]:
+    """The first holes, by worker block: one pass for each worker's last tile, one for the skips before it."""
+    holes: list[Hole] = []
+    for workers in schedule.worker_blocks():
+        last = np.full(len(workers), -1, np.int64)
+        for chunk in schedule.wave_blocks(workers):
+            emitted = np.broadcast_to(chunk.emitted, chunk.linear.shape)
+            last = np.maximum(last, np.where(emitted, chunk.wave, -1).max(axis=0))
+        for chunk in schedule.wave_blocks(workers):
+            skipped = ~np.broadcast_to(chunk.emitted, chunk.linear.shape) & (chunk.wave < last)
+            for wave, worker in np.argwhere(skipped)[: limit - len(holes)]:
+                place = int(chunk.worker[0, worker]), int(chunk.wave[wave, 0])
+                holes.append(Hole(*place, int(chunk.linear[wave, worker])))
+            if len(holes) == limit:
+                return holes
+    return holes
