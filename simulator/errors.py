@@ -1,4 +1,4 @@
-"""Errors of the package. A leaf: imports nothing of it.
+"""Errors of the package.
 
 TileschedError
 ├── InputError        the caller's value is outside its bound (command line: one line, exit code 2)
@@ -6,7 +6,9 @@ TileschedError
 └── UndefinedSchedule the original scheduler has no defined result for this problem
 """
 
-__all__ = ["InputError", "TileschedError", "TraceError", "UndefinedSchedule"]
+from .findings import Finding
+
+__all__ = ["InputError", "NoScheduleError", "TileschedError", "TraceError"]
 
 
 class TileschedError(Exception):
@@ -21,5 +23,9 @@ class TraceError(InputError):
     """A trace file cannot be read as one."""
 
 
-class UndefinedSchedule(TileschedError):
-    """The original divides by zero or loops for ever on this problem. The text says where."""
+class NoScheduleError(TileschedError):
+    """A scheduler divides by zero, raises, or never ends: not the caller's mistake but a result."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.message)
+        self.finding = finding

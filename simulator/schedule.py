@@ -114,14 +114,19 @@ class Schedule(ABC):
     def num_waves(self) -> int:
         """Waves that the kernel loops over: the most rows that any worker has."""
 
+    @property
+    def busy_workers(self) -> int:
+        """Workers from this one on have no rows at all."""
+        return self.num_workers
+
     @abstractmethod
     def block(self, workers: range, waves: range) -> WorkTiles:
         """The rows of `workers` in `waves`: columns that broadcast to (len(waves), len(workers))."""
 
     def worker_blocks(self, rows: int = CHUNK_ROWS) -> Iterator[range]:
-        """All workers, in ranges of at most `rows`."""
-        for first in range(0, self.num_workers, rows):
-            yield range(first, min(first + rows, self.num_workers))
+        """The busy workers, in ranges of at most `rows`."""
+        for first in range(0, self.busy_workers, rows):
+            yield range(first, min(first + rows, self.busy_workers))
 
     def wave_blocks(self, workers: range, rows: int = CHUNK_ROWS) -> Iterator[WorkTiles]:
         """The rows of `workers`, wave after wave, in blocks of about `rows`."""
@@ -157,6 +162,10 @@ class StridedSchedule(Schedule):
     @property
     def num_waves(self) -> int:
         return ceil_div(self.num_ids, self.stride)
+
+    @property
+    def busy_workers(self) -> int:
+        return min(self.num_workers, self.num_ids)
 
     def block(self, workers: range, waves: range) -> WorkTiles:
         last = (waves.stop - 1) * self.stride + workers.stop - 1

@@ -89,8 +89,8 @@ def check_coverage(
     """
     grid = ClusterGrid(schedule.problem, m_fastest=_walks_along_m(schedule))
     cover = _Cover(schedule, grid, limit)
-    balance = _Balance()
-    done, total = 0, schedule.num_workers * schedule.num_waves
+    balance = _Balance(idle=schedule.num_workers - schedule.busy_workers)
+    done, total = 0, schedule.busy_workers * schedule.num_waves
     for workers in schedule.worker_blocks():
         balance.enter(len(workers))
         for chunk in schedule.wave_blocks(workers):
@@ -131,9 +131,10 @@ def _walks_along_m(schedule: Schedule) -> bool:
 class _Balance:
     """Work tiles, idleness and holes of workers, one range of workers after the other."""
 
-    def __init__(self) -> None:
-        self.total = self.idle = self.most = self.last_wave = self.holes = 0
-        self._least: int | None = None
+    def __init__(self, idle: int) -> None:
+        self.idle = idle
+        self.total = self.most = self.last_wave = self.holes = 0
+        self._least = 0 if idle else None
 
     @property
     def least(self) -> int:

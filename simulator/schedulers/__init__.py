@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ..errors import InputError
 from . import tilelang
-from .spec import Golden, Options, Param, SchedulerSpec
+from .spec import Options, Param, SchedulerSpec
 
-__all__ = ["DEFAULT", "SCHEDULERS", "Golden", "Options", "Param", "SchedulerSpec", "get"]
+__all__ = ["DEFAULT", "SCHEDULERS", "Options", "Param", "SchedulerSpec", "get"]
 
 SCHEDULERS: dict[str, SchedulerSpec] = {
     spec.name: spec for spec in (tilelang.PERSISTENT, tilelang.MANUAL_1CTA, tilelang.MANUAL_2CTA)
@@ -14,13 +14,15 @@ SCHEDULERS: dict[str, SchedulerSpec] = {
 DEFAULT = tilelang.PERSISTENT
 
 
+_BY_NAME = {name: spec for spec in SCHEDULERS.values() for name in (spec.name, *spec.aliases)}
+
+
 def get(name: str) -> SchedulerSpec:
-    """The scheduler of that name; InputError, with the nearest name, if there is none."""
-    try:
-        return SCHEDULERS[name]
-    except KeyError:
+    """The scheduler of that name or alias; InputError, with the nearest name, if there is none."""
+    if name not in _BY_NAME:
         from difflib import get_close_matches
 
-        near = get_close_matches(name, SCHEDULERS, n=1)
+        near = get_close_matches(name, _BY_NAME, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(SCHEDULERS)}"
-        raise InputError(f"scheduler={name!r} is unknown; {hint}") from None
+        raise InputError(f"scheduler={name!r} is unknown; {hint}")
+    return _BY_NAME[name]

@@ -10,7 +10,7 @@ from ..problem import Problem, require_int32
 from ..raster import RasterOrder
 from ..schedule import Schedule
 
-__all__ = ["Golden", "Options", "Param", "SchedulerSpec"]
+__all__ = ["Options", "Param", "SchedulerSpec"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,19 +42,6 @@ class Param:
     meaning: str
 
 
-@dataclass(frozen=True, slots=True)
-class Golden:
-    """How vectors of scheduler_golden.json name this scheduler, and how to build and show one.
-
-    `build` takes a vector's params; `per_cta` says that its rows are CTA tiles of each CTA, not cluster
-    tiles of each worker.
-    """
-
-    names: Sequence[str]
-    build: Callable[[Mapping[str, object]], Schedule]
-    per_cta: bool = False
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerSpec:
     """A row of the registry. `build` raises InputError or UndefinedSchedule."""
@@ -67,7 +54,12 @@ class SchedulerSpec:
     cluster: tuple[int, int] = (1, 1)
     """Cluster that the scheduler takes when the user names none."""
     build: Callable[[Problem, Options], Schedule]
-    golden: Sequence[Golden] = field(default=())
+    aliases: Sequence[str] = ()
+    """Other names of the scheduler: those of golden vectors."""
+    param_aliases: Mapping[str, str] = field(default_factory=dict)
+    """Parameter names of golden vectors, to tiles_m, tiles_n, cluster_m, sm_count or fields of `Options`."""
+    golden_per_cta: bool = False
+    """Golden vectors list the CTA tiles of every CTA, not the cluster tiles of every worker."""
 
     def refuse(self, options: Options, *names: str) -> None:
         """InputError if the user chose an option that this scheduler does not have."""

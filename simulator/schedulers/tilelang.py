@@ -5,18 +5,17 @@ Formulas: schedulers.md 1.1 and 1.2, checked there against the originals.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
 
 import numpy as np
 
-from ..errors import InputError, UndefinedSchedule
+from ..errors import InputError, NoScheduleError
 from ..findings import Finding, Severity
 from ..intmath import ceil_div, round_up
 from ..problem import Problem, require_int32
 from ..raster import IntArray, RasterOrder, panel_decode
 from ..schedule import BoolArray, PhaseClock, StridedSchedule
-from .spec import Golden, Options, Param, SchedulerSpec
+from .spec import Options, Param, SchedulerSpec
 
 __all__ = ["MANUAL_1CTA", "MANUAL_2CTA", "PERSISTENT", "RemarkKind"]
 
@@ -27,6 +26,7 @@ ALL_EMITTED: BoolArray = np.array(True)
 class RemarkKind(StrEnum):
     """Findings that follow from the parameters alone."""
 
+    UNDEFINED = "undefined"  # the original divides by zero
     LAUNCH = "launch"  # CUDA refuses the grid
     ASSERTION = "assertion"  # the original kernel asserts something that this problem does not meet
 
@@ -98,12 +98,14 @@ PERSISTENT = SchedulerSpec(
         Param("launched", "num_workers", "workers really in the grid"),
     ),
     build=_persistent,
-    golden=(
-        Golden(
-            names=("tilelang.PersistentTileScheduler",),
-            build=lambda params: _persistent_golden(params),
-        ),
-    ),
+    aliases=("tilelang.PersistentTileScheduler",),
+    param_aliases={
+        "num_m_tiles": "tiles_m",
+        "num_n_tiles": "tiles_n",
+        "swizzle_size": "panel_width",
+        "column_major": "raster",
+        "cluster_size": "cluster_m",
+    },
 )
 
 
@@ -126,9 +128,12 @@ def _manual_2cta(problem: Problem, options: Options) -> StridedSchedule:
     sm_num = options.num_workers * 2 if options.num_workers else problem.sm_count
     rows = problem.tiles_m // 2
     if rows == 0:
-        raise UndefinedSchedule(
-            f"m_clusters = m_blocks // 2 = {problem.tiles_m} // 2 = 0: the mapping divides by zero"
+        message = (
+            f"m_clusters = m_blocks // 2 = {problem.tiles_m} // 2 = 0, by which the mapping divides: "
+            "no tile is computed"
         )
+        facts = {"m_blocks": problem.tiles_m}
+        raise NoScheduleError(Finding(kind=RemarkKind.UNDEFINED, message=message, facts=facts))
     return _manual(MANUAL_2CTA, problem, options, rows=rows, workers=sm_num // 2, sm_num=sm_num)
 
 
@@ -219,6 +224,12 @@ def _manual_remarks(problem: Problem, group: int, sm_num: int) -> list[Finding]:
     return remarks
 
 
+_MANUAL_ALIASES = {
+    "m_blocks": "tiles_m",
+    "n_blocks": "tiles_n",
+    "group_size": "panel_width",
+    "sm_num": "sm_count",
+}
 _MANUAL_SOURCE = "tile-ai/tilelang 8a68bbc51^ examples/gemm_sm100/gemm_tcgen5mma_ws_persistent.py"
 
 MANUAL_1CTA = SchedulerSpec(
@@ -231,9 +242,8 @@ MANUAL_1CTA = SchedulerSpec(
         Param("launched", "num_workers", "CTAs really in the grid"),
     ),
     build=_manual_1cta,
-    golden=(
-        Golden(names=("tilelang.manual_1cta(pre-2441)",), build=lambda params: _manual_golden(params, 1)),
-    ),
+    aliases=("tilelang.manual_1cta(pre-2441)",),
+    param_aliases=_MANUAL_ALIASES,
 )
 
 MANUAL_2CTA = SchedulerSpec(
@@ -247,48 +257,7 @@ MANUAL_2CTA = SchedulerSpec(
     ),
     cluster=(2, 1),
     build=_manual_2cta,
-    golden=(
-        Golden(
-            names=("tilelang.manual_2cta(pre-2441)",),
-            build=lambda params: _manual_golden(params, 2),
-            per_cta=True,
-        ),
-    ),
+    aliases=("tilelang.manual_2cta(pre-2441)",),
+    param_aliases=_MANUAL_ALIASES,
+    golden_per_cta=True,
 )
-
-
-def _grid_problem(tiles_m: int, tiles_n: int, cluster_m: int, sm_count: int) -> Problem:
-    """A problem of tiles_m × tiles_n tiles of one element: golden vectors give tile counts, not sizes."""
-    return Problem(
-        m=tiles_m, n=tiles_n, k=1, block_m=1, block_n=1, block_k=1, cluster_m=cluster_m, sm_count=sm_count
-    )
-
-
-def _integer(params: Mapping[str, object], name: str) -> int:
-    value = params[name]
-    if not isinstance(value, int):
-        raise InputError(f"{name}={value!r} is not an integer")
-    return value
-
-
-def _persistent_golden(params: Mapping[str, object]) -> StridedSchedule:
-    cluster = _integer(params, "cluster_size")
-    workers = _integer(params, "num_workers")
-    return _persistent(
-        _grid_problem(
-            _integer(params, "num_m_tiles"), _integer(params, "num_n_tiles"), cluster, workers * cluster
-        ),
-        Options(
-            panel_width=_integer(params, "swizzle_size"),
-            raster=RasterOrder.PANEL_N if params["column_major"] else RasterOrder.PANEL_M,
-            num_workers=workers,
-        ),
-    )
-
-
-def _manual_golden(params: Mapping[str, object], cluster: int) -> StridedSchedule:
-    problem = _grid_problem(
-        _integer(params, "m_blocks"), _integer(params, "n_blocks"), cluster, _integer(params, "sm_num")
-    )
-    options = Options(panel_width=_integer(params, "group_size"))
-    return _manual_1cta(problem, options) if cluster == 1 else _manual_2cta(problem, options)

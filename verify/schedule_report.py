@@ -1,0 +1,165 @@
+"""What can be said of a schedule: its coverage as findings, a sentence on why, and the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tilesched.simulator.findings import Finding, Severity, Verdict, verdict_of
+from tilesched.simulator.schedule import PhaseClock, Schedule
+
+from .coverage import Coverage, Progress, Repeat, Visit, check_coverage
+from .grid import Tile
+
+__all__ = ["CoverageKind", "ScheduleReport", "check_schedule", "coverage_findings"]
+
+
+class CoverageKind(StrEnum):
+    """Kinds of findings about a schedule."""
+
+    MISSING = "missing"  # a tile of the output that no worker computes
+    REPEATED = "repeated"  # a tile of the output that is computed more than once
+    OUT_OF_RANGE = "out-of-range"  # a tile outside the output, beyond any padding that is meant
+    GHOST = "ghost"  # a tile outside the output that the scheduler's padding hands out on purpose
+    HOLE = "hole"  # a wave that a worker skips before a tile of a later wave
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleReport:
+    """A schedule, what it covers, and what is wrong with it."""
+
+    schedule: Schedule
+    coverage: Coverage
+    findings: Sequence[Finding]
+    why: str
+    """One sentence on the cause of missing, repeated, ghost and out-of-range tiles; empty without any."""
+
+    @property
+    def verdict(self) -> Verdict:
+        return verdict_of(self.findings)
+
+    @property
+    def last_wave_utilisation(self) -> float:
+        """Share of the workers that compute a tile in the last wave, 0 to 1."""
+        return self.coverage.last_wave_work_tiles / self.schedule.num_workers
+
+
+def check_schedule(schedule: Schedule, *, progress: Progress | None = None) -> ScheduleReport:
+    """Enumerate the schedule and judge it."""
+    coverage = check_coverage(schedule, progress=progress)
+    findings = [*schedule.remarks, *coverage_findings(coverage, schedule.clock)]
+    explained = any(
+        tally.count for tally in (coverage.missing, coverage.repeated, coverage.ghosts, coverage.out_of_range)
+    )
+    return ScheduleReport(
+        schedule=schedule,
+        coverage=coverage,
+        findings=findings,
+        why=(schedule.cause or _generic_cause(schedule, coverage)) if explained else "",
+    )
+
+
+def coverage_findings(coverage: Coverage, clock: PhaseClock) -> list[Finding]:
+    """Coverage as findings, worst first. Ghosts are notes; holes are too where no phase counts waves."""
+    findings = []
+    if coverage.missing.count:
+        findings.append(
+            _finding(
+                CoverageKind.MISSING,
+                f"{coverage.missing.count} of {coverage.tiles} tiles are never computed",
+                coverage.missing.count,
+                [_tile(tile) for tile in coverage.missing.first],
+            )
+        )
+    if coverage.repeated.count:
+        findings.append(
+            _finding(
+                CoverageKind.REPEATED,
+                f"{coverage.repeated.count} of {coverage.tiles} tiles are computed more than once",
+                coverage.repeated.count,
+                [_repeat(repeat) for repeat in coverage.repeated.first],
+            )
+        )
+    if coverage.out_of_range.count:
+        findings.append(
+            _finding(
+                CoverageKind.OUT_OF_RANGE,
+                f"{coverage.out_of_range.count} tiles outside the output are handed out",
+                coverage.out_of_range.count,
+                [_visit(visit) for visit in coverage.out_of_range.first],
+            )
+        )
+    if coverage.holes.count:
+        harm = "a phase derived from the wave number advances there without any arrival"
+        findings.append(
+            _finding(
+                CoverageKind.HOLE,
+                f"{coverage.holes.count} waves are skipped by a worker that computes a later tile"
+                + (f": {harm}" if clock is PhaseClock.WAVE else ""),
+                coverage.holes.count,
+                [
+                    {"worker": hole.worker, "wave": hole.wave, "linear": hole.linear}
+                    for hole in coverage.holes.first
+                ],
+                Severity.ERROR if clock is PhaseClock.WAVE else Severity.NOTE,
+            )
+        )
+    if coverage.ghosts.count:
+        findings.append(
+            _finding(
+                CoverageKind.GHOST,
+                f"{coverage.ghosts.count} ghost tiles outside the output are handed out by padding",
+                coverage.ghosts.count,
+                [_visit(visit) for visit in coverage.ghosts.first],
+                Severity.NOTE,
+            )
+        )
+    return findings
+
+
+def _finding(
+    kind: CoverageKind,
+    message: str,
+    count: int,
+    first: Iterable[dict[str, object]],
+    severity: Severity = Severity.ERROR,
+) -> Finding:
+    return Finding(
+        kind=kind, message=message, severity=severity, facts={"count": count, "first": list(first)}
+    )
+
+
+def _tile(tile: Tile) -> dict[str, object]:
+    return {"m": tile.m, "n": tile.n}
+
+
+def _visit(visit: Visit) -> dict[str, object]:
+    return {**_tile(visit.tile), "worker": visit.worker, "wave": visit.wave}
+
+
+def _repeat(repeat: Repeat) -> dict[str, object]:
+    visits = [{"worker": visit.worker, "wave": visit.wave} for visit in repeat.visits]
+    return {**_tile(repeat.tile), "times": repeat.times, "visits": visits}
+
+
+def _generic_cause(schedule: Schedule, coverage: Coverage) -> str:
+    """What the numbers alone say, for a scheduler that does not know its own failure modes."""
+    problem = schedule.problem
+    needed = problem.clusters_m * problem.clusters_n
+    outside, again = coverage.out_of_range.count, coverage.repeated.count
+    handed = f"{coverage.work_tiles} work tiles are handed out for the {needed} of the grid"
+    if coverage.missing.count and coverage.work_tiles < needed:
+        return f"{handed}: the ids end too early"
+    if coverage.missing.count:
+        wrong = " and ".join(
+            text
+            for text, count in (("outside the output", outside), ("on tiles already taken", again))
+            if count
+        )
+        return f"{handed}: the mapping puts ids {wrong} that should reach the missing tiles"
+    if again:
+        return f"{handed}: different ids are mapped to the same tile"
+    if outside:
+        return f"{handed}: ids run past the output's edge"
+    return f"clusters of {problem.cluster_m}x{problem.cluster_n} do not divide the tile grid"
