@@ -64,8 +64,7 @@ def _facts(report: ScheduleReport) -> dict[str, str]:
     parameters = ", ".join(f"{name} {value}" for name, value in schedule.params.items() if value is not None)
     right = coverage.tiles - coverage.missing.count - coverage.repeated.count
     return {
-        "tiles": f"{coverage.tiles} = {problem.tiles_m} × {problem.tiles_n} (m × n), "
-        f"{problem.k_blocks} k-blocks each",
+        "tiles": f"{coverage.tiles} = {problem.tiles_m} × {problem.tiles_n} (m × n), {problem.k_blocks} k-blocks each",
         "parameters": parameters,
         "workers": f"{schedule.num_workers} {unit}, {coverage.idle_workers} idle",
         "waves": f"{schedule.num_waves}, the last one {report.last_wave_utilisation:.1%} used "

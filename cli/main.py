@@ -53,9 +53,7 @@ def _dispatch(arguments: list[str]) -> int:
         parser = Parser(prog=f"{_PROGRAM} {command}", description=module.__doc__, epilog=_EXIT_CODES)
     else:
         module = importlib.import_module(".coverage", __package__)
-        parser = Parser(
-            prog=_PROGRAM, description=module.__doc__, epilog=f"{_command_list()}\n\n{_EXIT_CODES}"
-        )
+        parser = Parser(prog=_PROGRAM, description=module.__doc__, epilog=f"{_command_list()}\n\n{_EXIT_CODES}")
         parser.add_argument("--version", action="version", version=f"{_PROGRAM} {__version__}")
     module.add_arguments(parser)
     code = module.run(parser.parse_args(arguments))

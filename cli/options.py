@@ -123,9 +123,7 @@ def add_scheduler_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="CTAs or clusters that the ids are dealt to (default: SMs)",
     )
-    group.add_argument(
-        "--launched", type=integer, metavar="N", help="workers really in the grid (default: --workers)"
-    )
+    group.add_argument("--launched", type=integer, metavar="N", help="workers really in the grid (default: --workers)")
     file_group = parser.add_argument_group("with --scheduler-file")
     file_group.add_argument(
         "--ids",

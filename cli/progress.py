@@ -30,9 +30,7 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
         share = done / total
         left = (now - begin) * (1 - share) / share
         bar = "#" * int(share * _WIDTH)
-        print(
-            f"\r{what} [{bar:<{_WIDTH}}] {share:4.0%} {left:4.0f} s left", end="", file=sys.stderr, flush=True
-        )
+        print(f"\r{what} [{bar:<{_WIDTH}}] {share:4.0%} {left:4.0f} s left", end="", file=sys.stderr, flush=True)
 
     try:
         yield update

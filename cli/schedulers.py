@@ -29,8 +29,7 @@ def run(args: argparse.Namespace) -> int:
                 "aliases": list(spec.aliases),
                 "cluster": list(spec.cluster),
                 "params": [
-                    {"name": param.name, "default": param.default, "meaning": param.meaning}
-                    for param in spec.params
+                    {"name": param.name, "default": param.default, "meaning": param.meaning} for param in spec.params
                 ],
             }
             for spec in SCHEDULERS.values()

@@ -44,8 +44,7 @@ class Problem:
         require_int32("tiles_m*tiles_n", self.clusters_m * self.clusters_n * self.cluster_size)
         if self.cluster_size > self.sm_count:
             raise InputError(
-                f"cluster={self.cluster_m}x{self.cluster_n} needs {self.cluster_size} SMs, "
-                f"sm_count is {self.sm_count}"
+                f"cluster={self.cluster_m}x{self.cluster_n} needs {self.cluster_size} SMs, sm_count is {self.sm_count}"
             )
 
     @property

@@ -70,9 +70,7 @@ def panel_decode(
     return (fast, slow) if order is RasterOrder.PANEL_N else (slow, fast)
 
 
-def panel_encode(
-    m: IntArray, n: IntArray, rows: int, columns: int, panel_width: int, order: RasterOrder
-) -> IntArray:
+def panel_encode(m: IntArray, n: IntArray, rows: int, columns: int, panel_width: int, order: RasterOrder) -> IntArray:
     """Inverse of `panel_decode` on tiles inside the rows × columns grid."""
     along, across = (rows, columns) if order is RasterOrder.PANEL_N else (columns, rows)
     fast, slow = (m, n) if order is RasterOrder.PANEL_N else (n, m)

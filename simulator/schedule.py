@@ -177,9 +177,7 @@ class StridedSchedule(Schedule):
         if last >= self.num_ids:
             emitted = emitted & (linear < self.num_ids)
         zero = np.zeros((), dtype)
-        return WorkTiles(
-            worker, wave, linear, m, n, emitted, zero, zero, np.array(self.problem.k_blocks, np.int32)
-        )
+        return WorkTiles(worker, wave, linear, m, n, emitted, zero, zero, np.array(self.problem.k_blocks, np.int32))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -80,9 +80,7 @@ class Coverage:
     holes: Tally[Hole]
 
 
-def check_coverage(
-    schedule: Schedule, *, limit: int = LIST_LIMIT, progress: Progress | None = None
-) -> Coverage:
+def check_coverage(schedule: Schedule, *, limit: int = LIST_LIMIT, progress: Progress | None = None) -> Coverage:
     """Enumerate the schedule in blocks and account for every tile.
 
     Memory is one bit a cluster tile plus a few blocks, two bits when tiles repeat.

@@ -98,10 +98,7 @@ def coverage_findings(coverage: Coverage, clock: PhaseClock) -> list[Finding]:
                 f"{coverage.holes.count} waves are skipped by a worker that computes a later tile"
                 + (f": {harm}" if clock is PhaseClock.WAVE else ""),
                 coverage.holes.count,
-                [
-                    {"worker": hole.worker, "wave": hole.wave, "linear": hole.linear}
-                    for hole in coverage.holes.first
-                ],
+                [{"worker": hole.worker, "wave": hole.wave, "linear": hole.linear} for hole in coverage.holes.first],
                 Severity.ERROR if clock is PhaseClock.WAVE else Severity.NOTE,
             )
         )
@@ -125,9 +122,7 @@ def _finding(
     first: Iterable[dict[str, object]],
     severity: Severity = Severity.ERROR,
 ) -> Finding:
-    return Finding(
-        kind=kind, message=message, severity=severity, facts={"count": count, "first": list(first)}
-    )
+    return Finding(kind=kind, message=message, severity=severity, facts={"count": count, "first": list(first)})
 
 
 def _tile(tile: Tile) -> dict[str, object]:
@@ -153,9 +148,7 @@ def _generic_cause(schedule: Schedule, coverage: Coverage) -> str:
         return f"{handed}: the ids end too early"
     if coverage.missing.count:
         wrong = " and ".join(
-            text
-            for text, count in (("outside the output", outside), ("on tiles already taken", again))
-            if count
+            text for text, count in (("outside the output", outside), ("on tiles already taken", again)) if count
         )
         return f"{handed}: the mapping puts ids {wrong} that should reach the missing tiles"
     if again:

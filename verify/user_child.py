@@ -191,9 +191,7 @@ def _supplied(function: Callable[..., Any], request: Request) -> dict[str, int]:
             parameter.VAR_POSITIONAL,
             parameter.VAR_KEYWORD,
         ):
-            text = (
-                f"{request.function} has a parameter {parameter.name!r}; supplied are {', '.join(SUPPLIED)}"
-            )
+            text = f"{request.function} has a parameter {parameter.name!r}; supplied are {', '.join(SUPPLIED)}"
             raise _Stop("unusable", text)
     return chosen
 

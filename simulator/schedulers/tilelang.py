@@ -33,9 +33,7 @@ class RemarkKind(StrEnum):
 
 def _persistent(problem: Problem, options: Options) -> StridedSchedule:
     if problem.cluster_n != 1:
-        raise InputError(
-            f"cluster={problem.cluster_m}x{problem.cluster_n}: {PERSISTENT.name} clusters along M only"
-        )
+        raise InputError(f"cluster={problem.cluster_m}x{problem.cluster_n}: {PERSISTENT.name} clusters along M only")
     rows, columns = problem.clusters_m, problem.tiles_n
     width = options.panel_width or SEED_PANEL_WIDTH
     order = options.raster or RasterOrder.PANEL_N
@@ -112,9 +110,7 @@ PERSISTENT = SchedulerSpec(
 def _manual_1cta(problem: Problem, options: Options) -> StridedSchedule:
     MANUAL_1CTA.refuse(options, "raster")
     if problem.cluster_size != 1:
-        raise InputError(
-            f"cluster={problem.cluster_m}x{problem.cluster_n}: {MANUAL_1CTA.name} schedules single CTAs"
-        )
+        raise InputError(f"cluster={problem.cluster_m}x{problem.cluster_n}: {MANUAL_1CTA.name} schedules single CTAs")
     workers = options.num_workers or problem.sm_count
     return _manual(MANUAL_1CTA, problem, options, rows=problem.tiles_m, workers=workers, sm_num=workers)
 
@@ -185,9 +181,7 @@ def _manual_cause(problem: Problem, group: int, rows: int, num_ids: int) -> str:
             f"m_blocks // 2 = {rows} rounds {problem.tiles_m} tile rows down, "
             f"so row {problem.tiles_m - 1} is never visited"
         )
-    last = (ceil_div(columns, group) * rows - 1) * group + (
-        columns % group or group
-    )  # ids up to the last tile
+    last = (ceil_div(columns, group) * rows - 1) * group + (columns % group or group)  # ids up to the last tile
     if last > num_ids:
         causes.append(
             f"the last tile needs {last} ids, but waves * workers = {num_ids}"

@@ -18,9 +18,7 @@ orders = st.sampled_from(RasterOrder)
 
 
 def grid(tiles_m: int, tiles_n: int, cluster_m: int = 1, sm_count: int = 148) -> Problem:
-    return Problem(
-        m=tiles_m, n=tiles_n, k=1, block_m=1, block_n=1, block_k=1, cluster_m=cluster_m, sm_count=sm_count
-    )
+    return Problem(m=tiles_m, n=tiles_n, k=1, block_m=1, block_n=1, block_k=1, cluster_m=cluster_m, sm_count=sm_count)
 
 
 def tiles_of(schedule: Schedule) -> list[list[tuple[int, int]]]:
@@ -34,9 +32,7 @@ def cover(schedule: Schedule) -> Coverage:
 
 def persistent(m: int, n: int, workers: int, width: int, order: RasterOrder, cluster: int = 1) -> Schedule:
     problem = grid(m, n, cluster, workers * cluster)
-    return get("tilelang.persistent").build(
-        problem, Options(panel_width=width, raster=order, num_workers=workers)
-    )
+    return get("tilelang.persistent").build(problem, Options(panel_width=width, raster=order, num_workers=workers))
 
 
 def manual_1cta(m: int, n: int, group: int, sm: int) -> Schedule:
@@ -120,9 +116,7 @@ def test_persistent_computes_every_tile_exactly_once(
 
 
 @given(small, small, workers_st, workers_st, st.integers(1, 9))
-def test_persistent_with_another_grid_than_its_stride(
-    m: int, n: int, stride: int, launched: int, width: int
-) -> None:
+def test_persistent_with_another_grid_than_its_stride(m: int, n: int, stride: int, launched: int, width: int) -> None:
     options = Options(panel_width=width, num_workers=stride, launched=launched)
     coverage = cover(get("tilelang.persistent").build(grid(m, n), options))
     assert (coverage.repeated.count > 0) == (launched > stride and m * n > stride)

@@ -1,0 +1,114 @@
+"""Golden vectors from outside, and what the golden command says of those that do not match."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tilesched.cli.main import main
+from tilesched.simulator.errors import InputError
+from tilesched.verify.golden import VectorStatus, check_vectors
+
+DATA = Path(__file__).parents[1] / "data" / "scheduler_golden.json"
+VECTORS: list[dict[str, Any]] = json.loads(DATA.read_text())
+KNOWN = [v for v in VECTORS if v["scheduler"].startswith(("tilelang.Persistent", "tilelang.manual"))]
+
+
+@pytest.mark.parametrize("vector", KNOWN, ids=lambda v: f"{v['scheduler']}-{list(v['params'].values())}")
+def test_vector_matches(vector: dict[str, Any]) -> None:
+    (result,) = check_vectors([vector])
+    assert (result.status, result.difference) == (VectorStatus.MATCH, "")
+
+
+def test_the_vectors_of_the_seeds_schedulers_are_there() -> None:
+    assert len(KNOWN) == 9
+    assert {result.status for result in check_vectors(VECTORS)} == {VectorStatus.MATCH, VectorStatus.UNKNOWN}
+
+
+def test_our_own_names_are_accepted() -> None:
+    params = {"tiles_m": 4, "tiles_n": 3, "num_workers": 3, "panel_width": 2, "raster": "panel-n"}
+    vector = {**KNOWN[0], "scheduler": "tilelang.persistent", "params": params}
+    assert check_vectors([vector])[0].status is VectorStatus.MATCH
+
+
+def edited(**changes: Any) -> dict[str, Any]:
+    return {**copy.deepcopy(KNOWN[2]), **changes}
+
+
+def with_tile(tile: object) -> dict[str, Any]:
+    vector = edited()
+    vector["workers"][1][2] = tile
+    return vector
+
+
+MISMATCHES = {
+    "a tile": (with_tile([9, 9]), "workers[1][2]: the vector has [9, 9], the model [2, 1]"),
+    "not a tile": (with_tile("x"), "workers[1][2]: the vector has x"),
+    "a worker too few": (
+        edited(workers=KNOWN[2]["workers"][:1]),
+        "workers: the vector has 1 workers, the model 2",
+    ),
+    "a tile too few": (
+        edited(workers=[KNOWN[2]["workers"][0][:-1], []]),
+        "workers[0]: the vector has 4 tiles",
+    ),
+    "workers of the wrong type": (edited(workers=3), "workers: the vector has a int"),
+    "a worker of the wrong type": (edited(workers=[3]), "workers[0]: the vector has 3, not a list"),
+    "CTA tiles": (edited(cta_tiles=[]), "cta_tiles: the vector has 0 workers, the model 4"),
+    "ghosts": (edited(ghosts=[[5, 0]]), "ghosts: the vector has [[5, 0]]"),
+    "lost": (edited(lost=[[0, 0]]), "lost: the vector has [[0, 0]], the model []"),
+    "lost of the wrong type": (edited(lost="none"), "lost: the vector has none"),
+    "a parameter out of bounds": (
+        edited(params={**KNOWN[2]["params"], "num_workers": 0}),
+        "cannot be built: sm_count=0",
+    ),
+    "an unknown parameter": (edited(params={**KNOWN[2]["params"], "waves": 1}), "'waves' is not a parameter"),
+    "a text parameter": (
+        edited(params={**KNOWN[2]["params"], "swizzle_size": "2"}),
+        "panel_width='2' is not an",
+    ),
+    "no tiles": (edited(params={"num_workers": 1}), "tiles_m and tiles_n are needed"),
+    "too large": (edited(params={**KNOWN[2]["params"], "num_m_tiles": 10**6}), "more than 1048576 tiles"),
+    "undefined": (
+        {**KNOWN[6], "params": {"m_blocks": 1, "n_blocks": 4, "group_size": 2, "sm_num": 4}},
+        "by which the mapping divides",
+    ),
+}
+
+
+@pytest.mark.parametrize(("vector", "text"), MISMATCHES.values(), ids=MISMATCHES.keys())
+def test_the_first_difference_is_named(vector: dict[str, Any], text: str) -> None:
+    (result,) = check_vectors([vector])
+    assert result.status is VectorStatus.MISMATCH
+    assert text in result.difference
+
+
+@pytest.mark.parametrize("vectors", [{}, [3], [{}], [{"scheduler": "x", "params": []}], None])
+def test_other_files_are_refused(vectors: object) -> None:
+    with pytest.raises(InputError):
+        check_vectors(vectors)
+
+
+def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def run(vectors: object) -> int:
+        path = tmp_path / "v.json"
+        path.write_text(vectors if isinstance(vectors, str) else json.dumps(vectors))
+        return main(["golden", str(path)])
+
+    assert run(KNOWN) == 0
+    assert run([KNOWN[0], with_tile([9, 9])]) == 1
+    assert run(VECTORS) == 3
+    assert run([]) == 3
+    assert "not known yet: deepgemm.normal (3)" in capsys.readouterr().out
+    for broken in ("{", "[" * 100000, "\udcff".encode("utf-8", "surrogateescape").decode("latin-1") + "["):
+        assert run(broken) == 2
+    assert main(["golden", str(tmp_path / "absent.json")]) == 2
+    error = capsys.readouterr().err
+    assert len(error.splitlines()) == 4
+    assert main(["golden", str(DATA), "--format", "json"]) == 3
+    body = json.loads(capsys.readouterr().out)
+    assert (body["schema"], body["match"], body["unknown"]) == ("tilesched/golden/1", 9, 41)
