@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 
-from tilesched.simulator.findings import Finding, Severity, Verdict, verdict_of
+from tilesched.simulator.findings import Finding
 from tilesched.simulator.schedule import Schedule
 from tilesched.verify.schedule_report import ScheduleReport
 
-__all__ = ["finding_json", "render", "render_fault"]
+from .document import document, finding_json
+
+__all__ = ["render", "render_fault"]
 
 SCHEMA = "tilesched/coverage/1"
 
@@ -20,7 +21,7 @@ def render(report: ScheduleReport, form: str, *, only_findings: bool = False) ->
         return json.dumps(_as_json(report), indent=2)
     facts = {} if only_findings else _facts(report)
     title = _title(report.schedule)
-    return _document(form, title, facts, report.findings, report.why)
+    return document(form, title, facts, report.findings, report.why)
 
 
 def render_fault(finding: Finding, form: str) -> str:
@@ -28,23 +29,7 @@ def render_fault(finding: Finding, form: str) -> str:
     if form == "json":
         body = {"schema": SCHEMA, "verdict": "findings", "findings": [finding_json(finding)]}
         return json.dumps(body, indent=2)
-    return _document(form, "no schedule", {}, [finding], "")
-
-
-def _document(form: str, title: str, facts: Mapping[str, str], findings: Sequence[Finding], why: str) -> str:
-    lines = [title] if form == "text" else [f"### {title}", ""]
-    if form == "text":
-        lines += [f"  {name:<13}{value}" for name, value in facts.items()]
-        lines += [f"  {_mark(finding)}: {_sentence(finding)}" for finding in findings]
-        lines += [f"  why: {why}"] if why else []
-        lines.append(f"verdict: {_verdict_text(findings)}")
-        return "\n".join(lines)
-    if facts:
-        lines += ["| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in facts.items()), ""]
-    lines += [f"- **{_mark(finding)}**: {_sentence(finding)}" for finding in findings]
-    lines += [f"- why: {why}"] if why else []
-    lines += ["", f"**verdict: {_verdict_text(findings)}**"]
-    return "\n".join(lines)
+    return document(form, "no schedule", {}, [finding], "")
 
 
 def _title(schedule: Schedule) -> str:
@@ -61,7 +46,7 @@ def _facts(report: ScheduleReport) -> dict[str, str]:
     clustered = problem.cluster_size > 1
     unit = f"clusters of {problem.cluster_m}x{problem.cluster_n} CTAs" if clustered else "CTAs"
     work = "cluster tiles" if clustered else "tiles"
-    parameters = ", ".join(f"{name} {value}" for name, value in schedule.params.items() if value is not None)
+    parameters = ", ".join(f"{name} {value}" for name, value in schedule.params.items())
     right = coverage.tiles - coverage.missing.count - coverage.repeated.count
     return {
         "tiles": f"{coverage.tiles} = {problem.tiles_m} × {problem.tiles_n} (m × n), {problem.k_blocks} k-blocks each",
@@ -71,49 +56,6 @@ def _facts(report: ScheduleReport) -> dict[str, str]:
         f"({coverage.last_wave_work_tiles} of {schedule.num_workers} workers)",
         "balance": f"{coverage.work_tiles_min} to {coverage.work_tiles_max} {work} a worker",
         "coverage": f"{right} of {coverage.tiles} tiles exactly once",
-    }
-
-
-def _mark(finding: Finding) -> str:
-    return f"note ({finding.kind})" if finding.severity is Severity.NOTE else str(finding.kind)
-
-
-def _sentence(finding: Finding) -> str:
-    first = finding.facts.get("first")
-    count = finding.facts.get("count")
-    if not isinstance(first, list) or not isinstance(count, int):
-        return finding.message
-    more = f" … {count - len(first)} more" if count > len(first) else ""
-    return f"{finding.message}: {' '.join(map(_place, first))}{more}"
-
-
-def _place(place: Mapping[str, object]) -> str:
-    """A listed tile, visit, repeat or hole, in a few characters."""
-    if "m" not in place:
-        return f"worker {place['worker']} wave {place['wave']} (id {place['linear']});"
-    tile = f"({place['m']},{place['n']})"
-    visits = place.get("visits")
-    if isinstance(visits, list):
-        by = ", ".join(f"worker {visit['worker']} wave {visit['wave']}" for visit in visits)
-        return f"{tile} ×{place['times']} by {by};"
-    return tile
-
-
-def _verdict_text(findings: Sequence[Finding]) -> str:
-    verdict = verdict_of(findings)
-    if verdict is Verdict.CLEAN:
-        return "clean"
-    kinds = dict.fromkeys(str(f.kind) for f in findings if f.severity is not Severity.NOTE)
-    return f"{verdict.name.lower()} ({', '.join(kinds)})"
-
-
-def finding_json(finding: Finding) -> dict[str, object]:
-    """A finding as JSON reports hold it."""
-    return {
-        "kind": str(finding.kind),
-        "severity": finding.severity.value,
-        "message": finding.message,
-        **finding.facts,
     }
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "add_format_arguments",
     "add_problem_arguments",
     "add_scheduler_arguments",
+    "add_worker_arguments",
     "did_you_mean",
     "integer",
     "options_from_args",
@@ -104,6 +105,26 @@ def add_scheduler_arguments(parser: argparse.ArgumentParser) -> None:
         help="your own: runs FUNCTION of FILE.py, a map linear id -> (m, n) or None, or a generator of a "
         "worker's (m, n)",
     )
+    add_worker_arguments(group)
+    file_group = parser.add_argument_group("with --scheduler-file")
+    file_group.add_argument(
+        "--ids",
+        type=integer,
+        metavar="N",
+        help="ids that the kernel visits (default: until the function returns only None)",
+    )
+    file_group.add_argument(
+        "--phase-clock",
+        choices=[clock.value for clock in PhaseClock],
+        help="what barrier phases count: with `tile`, waves that are skipped do no harm (default: wave)",
+    )
+    file_group.add_argument(
+        "--time-limit", type=integer, metavar="S", help="seconds that the function may take (default: 60)"
+    )
+
+
+def add_worker_arguments(group: argparse._ActionsContainer) -> None:
+    """--swizzle, --raster, --workers, --launched: the parameters of a scheduler."""
     group.add_argument(
         "--swizzle",
         "--panel-width",
@@ -124,21 +145,6 @@ def add_scheduler_arguments(parser: argparse.ArgumentParser) -> None:
         help="CTAs or clusters that the ids are dealt to (default: SMs)",
     )
     group.add_argument("--launched", type=integer, metavar="N", help="workers really in the grid (default: --workers)")
-    file_group = parser.add_argument_group("with --scheduler-file")
-    file_group.add_argument(
-        "--ids",
-        type=integer,
-        metavar="N",
-        help="ids that the kernel visits (default: until the function returns only None)",
-    )
-    file_group.add_argument(
-        "--phase-clock",
-        choices=[clock.value for clock in PhaseClock],
-        help="what barrier phases count: with `tile`, waves that are skipped do no harm (default: wave)",
-    )
-    file_group.add_argument(
-        "--time-limit", type=integer, metavar="S", help="seconds that the function may take (default: 60)"
-    )
 
 
 def add_format_arguments(parser: argparse.ArgumentParser, *formats: str) -> None:

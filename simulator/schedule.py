@@ -98,7 +98,7 @@ class Schedule(ABC):
     problem: Problem
     num_workers: int
     """Workers that are launched."""
-    params: Mapping[str, object]
+    params: Mapping[str, int | str]
     """The scheduler's parameters as they were resolved, for reports."""
     padded_m: int
     padded_n: int

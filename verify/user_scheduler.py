@@ -96,7 +96,11 @@ def run_user_scheduler(
         name=reference,
         problem=problem,
         num_workers=workers,
-        params={"panel_width": request.supplied["panel_width"], "num_workers": workers, "ids": num_ids},
+        params={
+            "panel_width": request.supplied["panel_width"],
+            "num_workers": workers,
+            **({} if num_ids is None else {"ids": num_ids}),
+        },
         padded_m=problem.clusters_m * problem.cluster_m,
         padded_n=problem.clusters_n * problem.cluster_n,
         clock=clock,

@@ -1,0 +1,194 @@
+"""Trace files: npz (ours) and JSON lines (for programs that have no NumPy). docs/trace.md describes both.
+
+Files are hostile until proven otherwise: nothing is unpickled or evaluated, and every size is checked before
+memory is taken. A file that is not right gives a TraceError of one line that begins with its path.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from .errors import TraceError
+from .trace import OPTIONAL_COLUMNS, REQUIRED_COLUMNS, Column, Trace, TraceHeader
+
+__all__ = ["load", "save"]
+
+_MAX_BYTES = 1 << 30  # uncompressed, in all
+_MAX_HEADER_BYTES = 1 << 20
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # of every member, so that equal traces are equal files
+_COLUMNS = REQUIRED_COLUMNS + OPTIONAL_COLUMNS
+
+
+def save(trace: Trace, path: str) -> None:
+    """Write a trace; a name that ends in .jsonl gives JSON lines, any other npz. Raises TraceError."""
+    try:
+        if path.endswith(".jsonl"):
+            Path(path).write_text("".join(_lines(trace)), encoding="utf-8")
+        else:
+            Path(path).write_bytes(_npz(trace))
+    except OSError as error:
+        raise TraceError(f"{path}: {error.strerror}") from None
+
+
+def load(path: str) -> Trace:
+    """Read a trace of either form, told apart by content. Raises TraceError."""
+    try:
+        size = Path(path).stat().st_size
+        if size > _MAX_BYTES:
+            raise TraceError(f"{size} bytes are more than {_MAX_BYTES}")
+        with open(path, "rb") as file:
+            start = file.read(4)
+            file.seek(0)
+            if start == b"PK\x03\x04":
+                return _from_npz(file)
+            if start[:1] == b"{":
+                return _from_lines(file)
+        raise TraceError("neither npz nor JSON lines")
+    except OSError as error:
+        raise TraceError(f"{path}: {error.strerror or error}") from None
+    except TraceError as error:
+        raise TraceError(f"{path}: {error}") from None
+
+
+def _npz(trace: Trace) -> bytes:
+    arrays: dict[str, np.ndarray] = {
+        "header": np.frombuffer(json.dumps(trace.header.to_json()).encode(), np.uint8),
+        **{name: trace.columns[name] for name in _COLUMNS if name in trace.columns},
+    }
+    if trace.wanted is not None:
+        arrays["wanted"] = trace.wanted
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, array in arrays.items():
+            member = io.BytesIO()
+            np.lib.format.write_array(member, np.ascontiguousarray(array), version=(1, 0), allow_pickle=False)
+            info = zipfile.ZipInfo(f"{name}.npy", _EPOCH)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(info, member.getvalue())
+    return buffer.getvalue()
+
+
+def _from_npz(file: io.BufferedReader) -> Trace:
+    try:
+        with zipfile.ZipFile(file) as archive:
+            members = {info.filename: info for info in archive.infolist()}
+            known = {f"{name}.npy" for name in ("header", "wanted", *_COLUMNS)}
+            if unknown := sorted(set(members) - known):
+                raise TraceError(f"member {unknown[0]!r} is unknown")
+            if len(members) != len(archive.infolist()):
+                raise TraceError("a member stands in the archive twice")
+            total = sum(info.file_size for info in members.values())
+            if total > _MAX_BYTES:
+                raise TraceError(f"{total} bytes unpacked are more than {_MAX_BYTES}")
+            if "header.npy" not in members:
+                raise TraceError("member 'header.npy' is absent: not a trace")
+            arrays = {name.removesuffix(".npy"): _member(archive, info) for name, info in members.items()}
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise TraceError(f"damaged archive: {error}") from None
+    header = arrays.pop("header")
+    if header.dtype != np.uint8 or header.size > _MAX_HEADER_BYTES:
+        raise TraceError(f"the header is not at most {_MAX_HEADER_BYTES} bytes of JSON")
+    columns = {name: _int64(name, array) for name, array in arrays.items()}
+    wanted = columns.pop("wanted", None)
+    return Trace(TraceHeader.from_json(_json(header.tobytes(), "the header")), columns, wanted)
+
+
+def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
+    """One array, after its own header has been held against the size of its member."""
+    with archive.open(info) as member:
+        data = member.read()
+    stream = io.BytesIO(data)
+    try:
+        version = np.lib.format.read_magic(stream)
+        if version != (1, 0):
+            raise TraceError(f"member {info.filename!r} has npy version {version}, not (1, 0)")
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+    except ValueError as error:
+        raise TraceError(f"member {info.filename!r} is no array: {str(error).splitlines()[0]}") from None
+    if dtype.kind not in "iu" or fortran or len(shape) > 2:
+        raise TraceError(f"member {info.filename!r} is not an integer array of at most two axes")
+    left = len(data) - stream.tell()
+    count = 1
+    for axis in shape:
+        count *= axis
+    if min(shape, default=0) < 0 or count * dtype.itemsize != left:
+        raise TraceError(f"member {info.filename!r} holds {left} bytes, its header says {count * dtype.itemsize}")
+    return np.frombuffer(data, dtype, offset=stream.tell()).reshape(shape)
+
+
+def _int64(name: str, array: np.ndarray) -> Column:
+    if array.dtype.kind == "u" and array.size and int(array.max()) > np.iinfo(np.int64).max:
+        raise TraceError(f"column {name!r} leaves 63 bits")
+    return array.astype(np.int64)
+
+
+def _lines(trace: Trace) -> Iterator[str]:
+    body = trace.header.to_json()
+    if trace.wanted is not None:
+        body["wanted"] = trace.wanted.tolist()
+    yield json.dumps(body) + "\n"
+    names = [name for name in _COLUMNS if name in trace.columns]
+    for row in zip(*(trace.columns[name].tolist() for name in names), strict=True):
+        record = dict(zip(names, row, strict=True))
+        yield json.dumps({**record, "role": trace.header.roles[record["role"]]}) + "\n"
+
+
+def _from_lines(file: io.BufferedReader) -> Trace:
+    body = _json(file.readline(), "line 1")
+    header = TraceHeader.from_json(body)
+    roles = {name: index for index, name in enumerate(header.roles)}
+    names: list[str] | None = None
+    rows: list[list[int]] = []
+    for number, line in enumerate(file, start=2):
+        if not line.strip():
+            continue
+        record = _json(line, f"line {number}")
+        if not isinstance(record, dict):
+            raise TraceError(f"line {number} is a {type(record).__name__}, not an object")
+        if isinstance(record.get("role"), str):
+            if record["role"] not in roles:
+                raise TraceError(f"line {number}: role={record['role'][:40]!r} is not in the header")
+            record["role"] = roles[record["role"]]
+        names = names or [name for name in _COLUMNS if name in record]
+        rows.append([_integer(record, name, number) for name in names])
+    table = np.array(rows, np.int64).reshape(len(rows), -1)
+    columns = {name: table[:, index] for index, name in enumerate(names or ())}
+    empty = {name: np.zeros(0, np.int64) for name in REQUIRED_COLUMNS}
+    wanted = body.get("wanted") if isinstance(body, dict) else None
+    return Trace(header, columns if rows else empty, _wanted(wanted))
+
+
+def _wanted(value: object) -> Column | None:
+    if value is None:
+        return None
+    flat = isinstance(value, list) and all(
+        isinstance(row, list) and len(row) == len(value[0]) and all(type(item) is int for item in row) for row in value
+    )
+    if not flat:
+        raise TraceError("header field wanted is not a list of equally long lists of integers")
+    try:
+        return np.array(value, np.int64)
+    except OverflowError:
+        raise TraceError("header field wanted leaves 63 bits") from None
+
+
+def _integer(record: dict[str, object], name: str, number: int) -> int:
+    value = record.get(name)
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > np.iinfo(np.int64).max:
+        raise TraceError(f"line {number}: {name}={repr(value)[:40]} is not an integer of 63 bits")
+    return value
+
+
+def _json(data: bytes, what: str) -> object:
+    try:
+        body: object = json.loads(data)
+        return body
+    except (ValueError, RecursionError) as error:
+        raise TraceError(f"{what} is not JSON: {str(error)[:80]}") from None
