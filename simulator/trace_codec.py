@@ -144,7 +144,7 @@ def _from_lines(file: io.BufferedReader) -> Trace:
     body = _json(file.readline(), "line 1")
     header = TraceHeader.from_json(body)
     roles = {name: index for index, name in enumerate(header.roles)}
-    names: list[str] | None = None
+    names: list[str] = []
     rows: list[list[int]] = []
     for number, line in enumerate(file, start=2):
         if not line.strip():
@@ -156,13 +156,13 @@ def _from_lines(file: io.BufferedReader) -> Trace:
             if record["role"] not in roles:
                 raise TraceError(f"line {number}: role={record['role'][:40]!r} is not in the header")
             record["role"] = roles[record["role"]]
-        names = names or [name for name in _COLUMNS if name in record]
+        if not rows:  # the first record says which optional columns there are
+            names = [name for name in _COLUMNS if name in record or name in REQUIRED_COLUMNS]
         rows.append([_integer(record, name, number) for name in names])
-    table = np.array(rows, np.int64).reshape(len(rows), -1)
-    columns = {name: table[:, index] for index, name in enumerate(names or ())}
-    empty = {name: np.zeros(0, np.int64) for name in REQUIRED_COLUMNS}
-    wanted = body.get("wanted") if isinstance(body, dict) else None
-    return Trace(header, columns if rows else empty, _wanted(wanted))
+    names = names or list(REQUIRED_COLUMNS)
+    table = np.array(rows, np.int64).reshape(len(rows), len(names))
+    columns = {name: table[:, index] for index, name in enumerate(names)}
+    return Trace(header, columns, _wanted(body.get("wanted") if isinstance(body, dict) else None))
 
 
 def _wanted(value: object) -> Column | None:
