@@ -82,24 +82,27 @@ def check_against_naive(tiles_m: int, tiles_n: int) -> tuple[float, float]:
     return alternate(ours, naive, rounds=3)
 
 
-def memory_of(*command: str) -> tuple[float, float]:
-    """Peak resident megabytes and seconds of a command."""
+def memory_of(code: str) -> tuple[float, float]:
+    """Peak resident megabytes (VmHWM, which starts anew with each program) and seconds of a Python program."""
     begin = time.perf_counter()
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(child.pid, 0)
-    assert status == 0, f"{command} ended with {status}"
-    return usage.ru_maxrss / 1024, time.perf_counter() - begin
+    report = "; print(*[line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')])"
+    done = subprocess.run([sys.executable, "-c", code + report], check=True, capture_output=True, text=True)
+    return int(done.stdout.split()[-1]) / 1024, time.perf_counter() - begin
 
 
 def large_grid() -> list[str]:
-    """Rows for 10^9 tiles: exact, and one of another shape whose panels are wide."""
-    tool = str(Path(sys.executable).with_name("tilesched-sim"))
-    floor, _ = memory_of(sys.executable, "-c", "pass")
+    """Rows for 10^9 tiles: panels of the default width, wide ones, and a long grid; the last one repeats tiles."""
+    floor, _ = memory_of("pass")
     rows = []
-    for m, n, width in ((31623, 31623, 8), (31623, 31623, 5000), (1_000_000, 1000, 8)):
-        options = ["--m", str(m), "--n", str(n), "--block-m", "1", "--block-n", "1", "--swizzle", str(width)]
-        peak, seconds = memory_of(tool, *options)
-        what = f"{m} × {n} tiles, panel width {width}: peak memory above the interpreter's {floor:.0f} MB"
+    for m, n, more in (
+        (31623, 31623, []),
+        (31623, 31623, ["--swizzle", "5000"]),
+        (1_000_000, 1000, []),
+        (31623, 31623, ["--launched", "149"]),
+    ):
+        options = ["--m", str(m), "--n", str(n), "--block-m", "1", "--block-n", "1", *more]
+        peak, seconds = memory_of(f"from tilesched.cli.main import main; main({options})")
+        what = f"{m} × {n} tiles {' '.join(more)}: peak memory above the interpreter's {floor:.0f} MB"
         rows.append(f"| {what} | {peak - floor:.0f} MB, {seconds:.1f} s | < 300 MB |")
     return rows
 

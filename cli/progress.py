@@ -16,14 +16,21 @@ _WIDTH = 30
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function (done, total); it draws nothing for two seconds, or where stderr is no terminal."""
+    """Yield a function (done, total); it draws nothing for two seconds, or where stderr is no terminal.
+
+    A smaller `done` than before begins another pass.
+    """
     begin = time.monotonic()
     shown = begin + _DELAY_S
+    last = 0
     drawn = False
 
     def update(done: int, total: int) -> None:
-        nonlocal shown, drawn
+        nonlocal begin, shown, last, drawn
         now = time.monotonic()
+        if done < last:  # another pass begins
+            begin = now
+        last = done
         if now < shown or not sys.stderr.isatty():
             return
         shown, drawn = now + _PERIOD_S, True

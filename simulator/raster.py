@@ -54,19 +54,15 @@ def panel_decode(
     panel_width = min(panel_width, across)  # the same tiles, and the products below stay in 32 bits
     panel_ids = along * panel_width
     full_panels = across // panel_width
-    in_tail = linear >= full_panels * panel_ids
-    tail_width = max(across - full_panels * panel_width, 1)
-    width: int | IntArray
-    if not in_tail.any():
-        width = panel_width  # division by a scalar: NumPy turns it into a multiplication
-    elif in_tail.all():
-        width = tail_width
-    else:
-        width = np.where(in_tail, tail_width, panel_width).astype(linear.dtype)
-    panel = np.minimum(linear // panel_ids, full_panels)  # ids past the grid run off the tail
+    panel = linear // panel_ids
+    in_tail = panel >= full_panels
+    width: int | IntArray = panel_width
+    if in_tail.any():  # otherwise division by a scalar, which NumPy turns into a multiplication
+        panel = np.minimum(panel, full_panels)  # ids past the grid run off the tail
+        width = np.where(in_tail, max(across - full_panels * panel_width, 1), panel_width).astype(linear.dtype)
     offset = linear - panel * panel_ids
     fast = offset // width
-    slow = panel * panel_width + (offset - fast * width)
+    slow = offset - fast * width + panel * panel_width
     return (fast, slow) if order is RasterOrder.PANEL_N else (slow, fast)
 
 

@@ -35,7 +35,7 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 Decode: TypeAlias = Callable[[IntArray], tuple[IntArray, IntArray, BoolArray]]
 """Linear ids to (m, n, emitted) in cluster tiles; `emitted` is False where the guard skips the id."""
 
-CHUNK_ROWS = 2**18
+CHUNK_ROWS = 2**17
 """Rows handed out at once: a column of 32-bit ids then fits a core's L2 cache."""
 
 

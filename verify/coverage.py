@@ -23,7 +23,7 @@ VISIT_LIMIT = 4
 """Visits listed of each repeated tile."""
 
 Progress = Callable[[int, int], None]
-"""Called with (rows done, rows in all)."""
+"""Called with (rows done, rows in all), from the start again for each pass that a failing schedule needs."""
 
 T = TypeVar("T")
 
@@ -88,15 +88,13 @@ def check_coverage(schedule: Schedule, *, limit: int = LIST_LIMIT, progress: Pro
     grid = ClusterGrid(schedule.problem, m_fastest=_walks_along_m(schedule))
     cover = _Cover(schedule, grid, limit)
     balance = _Balance(idle=schedule.num_workers - schedule.busy_workers)
-    done, total = 0, schedule.busy_workers * schedule.num_waves
+    advance = _Pass(schedule, progress)
     for workers in schedule.worker_blocks():
         balance.enter(len(workers))
         for chunk in schedule.wave_blocks(workers):
             balance.add(chunk, schedule.num_waves - 1)
             cover.add(chunk)
-            done += chunk.linear.size
-            if progress is not None:
-                progress(done, total)
+            advance(chunk)
         balance.leave()
     missing = schedule.problem.tiles - grid.count_real(cover.seen)
     missing_tiles = grid.real_tiles(cover.seen.absent(limit)) if missing else []
@@ -108,7 +106,9 @@ def check_coverage(schedule: Schedule, *, limit: int = LIST_LIMIT, progress: Pro
         work_tiles_max=balance.most,
         last_wave_work_tiles=balance.last_wave,
         missing=Tally(missing, missing_tiles[:limit]),
-        repeated=_repeats(schedule, grid, limit) if cover.inside > len(cover.seen) else Tally(0, ()),
+        repeated=_repeats(schedule, grid, cover.seen, limit, progress)
+        if cover.inside > len(cover.seen)
+        else Tally(0, ()),
         ghosts=cover.ghosts.tally(),
         out_of_range=cover.out_of_range.tally(),
         holes=Tally(balance.holes, _holes(schedule, limit) if balance.holes else ()),
@@ -124,6 +124,19 @@ def _walks_along_m(schedule: Schedule) -> bool:
             problem = schedule.problem
             return span_n * problem.clusters_m + span_m < span_m * problem.clusters_n + span_n
     return False
+
+
+class _Pass:
+    """Reports how far a pass over a schedule is; each pass begins at nothing."""
+
+    def __init__(self, schedule: Schedule, progress: Progress | None) -> None:
+        self._done, self._total = 0, schedule.busy_workers * schedule.num_waves
+        self._progress = progress
+
+    def __call__(self, chunk: WorkTiles) -> None:
+        self._done += chunk.linear.size
+        if self._progress is not None:
+            self._progress(self._done, self._total)
 
 
 class _Balance:
@@ -218,17 +231,23 @@ class _Visits:
         return Tally(self.count, self._first)
 
 
-def _repeats(schedule: Schedule, grid: ClusterGrid, limit: int) -> Tally[Repeat]:
-    """A second pass for the tiles that are handed out again, a third for who is handed the listed ones."""
-    seen, again = TileSet(grid.size), TileSet(grid.size)
-    for rows in _inside_rows(schedule, grid):
+def _repeats(
+    schedule: Schedule, grid: ClusterGrid, seen: TileSet, limit: int, progress: Progress | None
+) -> Tally[Repeat]:
+    """A second pass for the tiles that are handed out again, a third for who is handed the listed ones.
+
+    `seen` is used anew, to hold no third set.
+    """
+    seen.clear()
+    again = TileSet(grid.size)
+    for rows in _inside_rows(schedule, grid, progress):
         unique, counts = np.unique(grid.index(rows.m, rows.n), return_counts=True)
         again.add(unique[(counts > 1) | seen.contains(unique)])
         seen.add(unique)
     listed = again.present(limit)
     times = dict.fromkeys(listed, 0)
     visits: dict[int, list[tuple[int, int]]] = {index: [] for index in listed}
-    for rows in _inside_rows(schedule, grid):
+    for rows in _inside_rows(schedule, grid, progress):
         indices = grid.index(rows.m, rows.n)
         for index in listed:
             places = np.flatnonzero(indices == index)
@@ -243,10 +262,12 @@ def _repeats(schedule: Schedule, grid: ClusterGrid, limit: int) -> Tally[Repeat]
     return Tally(grid.count_real(again), repeats[:limit])
 
 
-def _inside_rows(schedule: Schedule, grid: ClusterGrid) -> Iterator[WorkTiles]:
+def _inside_rows(schedule: Schedule, grid: ClusterGrid, progress: Progress | None) -> Iterator[WorkTiles]:
+    advance = _Pass(schedule, progress)
     for chunk in schedule.chunks():
         rows = chunk.rows()
         yield rows.where(grid.inside(rows.m, rows.n))
+        advance(chunk)
 
 
 def _holes(schedule: Schedule, limit: int) -> list[Hole]:

@@ -34,15 +34,15 @@ class ClusterGrid:
         self.problem = problem
         self.rows, self.columns = problem.clusters_m, problem.clusters_n
         self.size = self.rows * self.columns
-        self._stride_m, self._stride_n = (1, self.rows) if m_fastest else (self.columns, 1)
+        self._m_fastest = m_fastest
 
     def index(self, m: IntArray, n: IntArray) -> IntArray:
         """Numbers of cluster tiles inside the grid."""
-        return m * self._stride_m + n * self._stride_n
+        return m + n * self.rows if self._m_fastest else n + m * self.columns
 
     def coordinates(self, index: IntArray) -> tuple[IntArray, IntArray]:
         """Inverse of `index`."""
-        if self._stride_m == 1:
+        if self._m_fastest:
             return index % self.rows, index // self.rows
         return index // self.columns, index % self.columns
 

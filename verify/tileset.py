@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
+import numpy.typing as npt
 
 from tilesched.simulator.raster import IntArray
 from tilesched.simulator.schedule import BoolArray
@@ -10,6 +13,7 @@ from tilesched.simulator.schedule import BoolArray
 __all__ = ["TileSet"]
 
 _MAX_WINDOW = 2**26
+_PIECE_BYTES = 2**20
 
 
 class TileSet:
@@ -30,7 +34,7 @@ class TileSet:
         first, last = int(index.min()) & ~7, int(index.max())
         if last - first < _MAX_WINDOW:
             window = np.zeros(last - first + 1, np.uint8)
-            window[index - first] = 1
+            window[(index - first).astype(np.intp, copy=False)] = 1
             packed = np.packbits(window, bitorder="little")
             self._bits[first >> 3 : (first >> 3) + packed.size] |= packed
         else:
@@ -49,11 +53,14 @@ class TileSet:
         """The first `limit` indices that are present, ascending."""
         return self._first(limit, flip=np.uint8(0))
 
+    def clear(self) -> None:
+        """Remove all."""
+        self._bits[:] = 0
+
     def _first(self, limit: int, flip: np.uint8) -> list[int]:
         found: list[int] = []
-        step = 2**20
-        for start in range(0, self._bits.size, step):
-            piece = self._bits[start : start + step] ^ flip
+        for start, bits in self._pieces():
+            piece = bits ^ flip
             if piece.any():
                 hits = np.flatnonzero(np.unpackbits(piece, bitorder="little")) + start * 8
                 found += hits[hits < self.size][: limit - len(found)].tolist()
@@ -61,5 +68,10 @@ class TileSet:
                 break
         return found
 
+    def _pieces(self) -> Iterator[tuple[int, npt.NDArray[np.uint8]]]:
+        """The bits a megabyte at a time, with the number of their first byte: temporaries stay small."""
+        for start in range(0, self._bits.size, _PIECE_BYTES):
+            yield start, self._bits[start : start + _PIECE_BYTES]
+
     def __len__(self) -> int:
-        return int(np.bitwise_count(self._bits).sum(dtype=np.int64))
+        return sum(int(np.bitwise_count(piece).sum(dtype=np.int64)) for _, piece in self._pieces())
