@@ -57,9 +57,29 @@ def load(path: str) -> Trace:
         raise TraceError(f"{path}: {error}") from None
 
 
+def _header(trace: Trace) -> dict[str, object]:
+    """The header with a statement of what follows it, so that a part that is lost is missed."""
+    columns = [name for name in _COLUMNS if name in trace.columns]
+    contents = {"records": len(trace.columns["cta"]), "columns": columns, "counted": trace.wanted is not None}
+    return {**trace.header.to_json(), **contents}
+
+
+def _trace(body: object, columns: dict[str, Column], wanted: Column | None) -> Trace:
+    """The trace of a parsed file, if it holds what its header states. Raises TraceError."""
+    trace = Trace(TraceHeader.from_json(body), columns, wanted)
+    stated, found = body if isinstance(body, dict) else {}, _header(trace)
+    for name in ("records", "counted"):
+        if stated.get(name, found[name]) != found[name]:
+            raise TraceError(f"the header states {name}={stated[name]!r}, the file holds {found[name]!r}")
+    names = stated.get("columns", found["columns"])
+    if not isinstance(names, list) or sorted(map(str, names)) != sorted(columns):
+        raise TraceError(f"the header states columns {repr(names)[:80]}, the file holds {sorted(columns)}")
+    return trace
+
+
 def _npz(trace: Trace) -> bytes:
     arrays: dict[str, np.ndarray] = {
-        "header": np.frombuffer(json.dumps(trace.header.to_json()).encode(), np.uint8),
+        "header": np.frombuffer(json.dumps(_header(trace)).encode(), np.uint8),
         **{name: trace.columns[name] for name in _COLUMNS if name in trace.columns},
     }
     if trace.wanted is not None:
@@ -97,7 +117,7 @@ def _from_npz(file: io.BufferedReader) -> Trace:
         raise TraceError(f"the header is not at most {_MAX_HEADER_BYTES} bytes of JSON")
     columns = {name: _int64(name, array) for name, array in arrays.items()}
     wanted = columns.pop("wanted", None)
-    return Trace(TraceHeader.from_json(_json(header.tobytes(), "the header")), columns, wanted)
+    return _trace(_json(header.tobytes(), "the header"), columns, wanted)
 
 
 def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
@@ -130,7 +150,7 @@ def _int64(name: str, array: np.ndarray) -> Column:
 
 
 def _lines(trace: Trace) -> Iterator[str]:
-    body = trace.header.to_json()
+    body = _header(trace)
     if trace.wanted is not None:
         body["wanted"] = trace.wanted.tolist()
     yield json.dumps(body) + "\n"
@@ -162,7 +182,7 @@ def _from_lines(file: io.BufferedReader) -> Trace:
     names = names or list(REQUIRED_COLUMNS)
     table = np.array(rows, np.int64).reshape(len(rows), len(names))
     columns = {name: table[:, index] for index, name in enumerate(names)}
-    return Trace(header, columns, _wanted(body.get("wanted") if isinstance(body, dict) else None))
+    return _trace(body, columns, _wanted(body.get("wanted") if isinstance(body, dict) else None))
 
 
 def _wanted(value: object) -> Column | None:

@@ -175,6 +175,7 @@ class Bomb:
         return open, (str(self.path), "w")
 
 
+STATED = {"records": 4, "columns": ["cta", "role", "m", "n", "linear"], "counted": True}
 EDITS: dict[str, tuple[Callable[[dict[str, bytes]], None], str]] = {
     "no header": (lambda members: members.pop("header.npy") and None, "'header.npy' is absent"),
     "foreign member": (put("weights.npy", npy([1])), "member 'weights.npy' is unknown"),
@@ -214,6 +215,16 @@ EDITS: dict[str, tuple[Callable[[dict[str, bytes]], None], str]] = {
     "capacity of none": (header(capacity=0), "capacity=0 is outside"),
     "half a problem": (header(problem={"m": 3}), "problem lacks one of m, n, k"),
     "a problem out of bounds": (header(problem={"m": 0, "n": 1, "k": 1}), "header field problem: m=0"),
+    "a column that is lost": (
+        lambda members: members.pop("linear.npy") and header(**STATED)(members),
+        "the header states columns ['cta', 'role', 'm', 'n', 'linear'], the file holds",
+    ),
+    "counts that are lost": (
+        lambda members: members.pop("wanted.npy") and header(**STATED)(members),
+        "the header states counted=True, the file holds False",
+    ),
+    "records that are lost": (header(**{**STATED, "records": 5}), "the header states records=5, the file holds 4"),
+    "columns of another type": (header(columns=3), "the header states columns 3"),
     "params of lists": (header(params={"a": []}), "params: a=[] is neither integer nor text"),
 }
 
@@ -271,6 +282,7 @@ LINES: dict[str, tuple[str, str]] = {
     "wanted of text": (json.dumps({**example().header.to_json(), "wanted": "x"}), "wanted is not a list"),
     "ragged wanted": (json.dumps({**example().header.to_json(), "wanted": [[1], [1, 2]]}), "wanted is not a list"),
     "huge wanted": (json.dumps({**example().header.to_json(), "wanted": [[2**70]]}), "wanted leaves 63 bits"),
+    "a lost line": (json.dumps({**example().header.to_json(), "records": 1}), "the header states records=1"),
     "deep": ("{" + '"a":{' * 100000, "is not JSON"),
 }
 
