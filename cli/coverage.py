@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from tilesched.simulator.errors import NoScheduleError
 from tilesched.simulator.findings import Verdict
 
 from .options import add_format_arguments, add_problem_arguments, add_scheduler_arguments, schedule_from_args
@@ -21,17 +20,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the report; the exit code of its verdict."""
+    """Print the report; the exit code of its verdict. Raises InputError or NoScheduleError."""
     from tilesched.verify.schedule_report import check_schedule
 
-    from .coverage_format import render, render_fault
+    from .coverage_format import render
     from .progress import progress_bar
 
-    try:
-        schedule = schedule_from_args(args)
-    except NoScheduleError as fault:
-        print(render_fault(fault.finding, args.format))
-        return Verdict.FINDINGS
+    schedule = schedule_from_args(args)
     with progress_bar("checking tiles") as progress:
         report = check_schedule(schedule, progress=progress)
     if args.heatmap is not None:

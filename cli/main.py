@@ -8,7 +8,8 @@ import sys
 from collections.abc import Sequence
 
 from tilesched import __version__
-from tilesched.simulator.errors import InputError
+from tilesched.simulator.errors import InputError, NoScheduleError
+from tilesched.simulator.findings import Verdict
 
 from .options import Parser, did_you_mean
 
@@ -56,7 +57,14 @@ def _dispatch(arguments: list[str]) -> int:
         parser = Parser(prog=_PROGRAM, description=module.__doc__, epilog=f"{_command_list()}\n\n{_EXIT_CODES}")
         parser.add_argument("--version", action="version", version=f"{_PROGRAM} {__version__}")
     module.add_arguments(parser)
-    code = module.run(parser.parse_args(arguments))
+    args = parser.parse_args(arguments)
+    try:
+        code = module.run(args)
+    except NoScheduleError as fault:  # not a mistake of the user but a result
+        from .coverage_format import render_fault
+
+        print(render_fault(fault.finding, args.format))
+        code = Verdict.FINDINGS
     sys.stdout.flush()
     return int(code)
 

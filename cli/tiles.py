@@ -12,7 +12,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tilesched.simulator.errors import NoScheduleError
 from tilesched.simulator.findings import Verdict
 from tilesched.simulator.schedule import Schedule
 
@@ -31,14 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the work tiles, a worker at a time; a scheduler that yields none is a finding."""
-    try:
-        schedule = schedule_from_args(args)
-    except NoScheduleError as fault:
-        from .coverage_format import render_fault
-
-        print(render_fault(fault.finding, args.format))
-        return Verdict.FINDINGS
+    """Print the work tiles, a worker at a time. Raises InputError or NoScheduleError."""
+    schedule = schedule_from_args(args)
     if args.format == "json":
         _print_json(schedule)
     else:

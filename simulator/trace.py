@@ -30,7 +30,9 @@ _PROBLEM_FIELDS = [item.name for item in fields(Problem)]
 class TraceHeader:
     """What was run. Raises TraceError for values that contradict each other.
 
-    roles: names of a CTA's roles; records refer to them by index. ctas: CTAs in the grid, cluster after cluster.
+    roles: names of a CTA's roles; records refer to them by index. leader_roles: those that only the first CTA of a
+    cluster runs, for the whole cluster tile; it records its own CTA tile. ctas: CTAs in the grid, those of a cluster
+    one after the other.
     scheduler, params: a name of the registry and its options (panel_width, raster, num_workers, launched), or None
     for a scheduler that is not ours. capacity: records that a (CTA, role) slot could hold, None for unlimited.
     """
@@ -40,6 +42,7 @@ class TraceHeader:
     roles: tuple[str, ...]
     ctas: int
     problem: Problem
+    leader_roles: tuple[str, ...] = ()
     scheduler: str | None = None
     params: Mapping[str, int | str] = field(default_factory=dict)
     capacity: int | None = None
@@ -49,6 +52,8 @@ class TraceHeader:
     def __post_init__(self) -> None:
         if not 1 <= len(self.roles) <= _MAX_ROLES or len(set(self.roles)) != len(self.roles):
             raise TraceError(f"roles={list(self.roles)[:8]} are not 1 to {_MAX_ROLES} different names")
+        if strangers := set(self.leader_roles) - set(self.roles):
+            raise TraceError(f"leader_roles has {sorted(strangers)[0][:40]!r}, which is not in roles")
         try:
             require_int32("ctas", self.ctas)
             if self.ctas * len(self.roles) > _MAX_SLOTS:
@@ -65,6 +70,7 @@ class TraceHeader:
             "kernel": self.kernel,
             "source": self.source,
             "roles": list(self.roles),
+            "leader_roles": list(self.leader_roles),
             "ctas": self.ctas,
             "problem": {name: getattr(self.problem, name) for name in _PROBLEM_FIELDS},
             "scheduler": self.scheduler,
@@ -81,13 +87,11 @@ class TraceHeader:
             raise TraceError(f"the header is a {type(body).__name__}, not an object")
         if body.get("schema") != SCHEMA:
             raise TraceError(f"schema={_short(body.get('schema'))} is not {SCHEMA!r}")
-        roles = _typed(body, "roles", list, [])
-        if not all(isinstance(role, str) for role in roles):
-            raise TraceError("roles are not names")
         return TraceHeader(
             kernel=_typed(body, "kernel", str, ""),
             source=_typed(body, "source", str, ""),
-            roles=tuple(roles),
+            roles=_names(body, "roles"),
+            leader_roles=_names(body, "leader_roles"),
             ctas=_typed(body, "ctas", int, None),
             problem=_problem(_typed(body, "problem", dict, None)),
             scheduler=_typed(body, "scheduler", (str, type(None)), None),
@@ -164,6 +168,13 @@ def _typed(body: Mapping[str, object], name: str, kind: type | tuple[type, ...],
     if not isinstance(value, kind) or isinstance(value, bool):
         raise TraceError(f"header field {name}={_short(value)} is of the wrong type")
     return value
+
+
+def _names(body: Mapping[str, object], name: str) -> tuple[str, ...]:
+    values = _typed(body, name, list, [])
+    if not all(isinstance(value, str) for value in values):
+        raise TraceError(f"{name} are not names")
+    return tuple(values)
 
 
 def _problem(body: Mapping[str, object]) -> Problem:

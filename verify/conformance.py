@@ -23,6 +23,7 @@ __all__ = ["TraceKind", "TraceReport", "check_trace"]
 
 _OPTIONS = ("panel_width", "num_workers", "launched")
 _COMPARED = ("m", "n", "linear", "wave", "worker")
+_NOTHING: Mapping[str, Column] = {name: np.zeros(0, np.int64) for name in _COMPARED}
 
 
 class TraceKind(StrEnum):
@@ -79,6 +80,11 @@ class _Slots:
         slot = cta * len(self.header.roles) + role
         return {name: column[self._starts[slot] : self._starts[slot + 1]] for name, column in self.columns.items()}
 
+    def runs(self, cta: int, role: int) -> bool:
+        """Whether the CTA has the role: leader roles are those of a cluster's first CTA."""
+        leads = cta % self.header.problem.cluster_size == 0
+        return leads or self.header.roles[role] not in self.header.leader_roles
+
     def cut_off(self, cta: int, role: int) -> bool:
         """Whether the slot lost records."""
         return bool(self.wanted[cta, role] > self.stored[cta, role])
@@ -104,11 +110,12 @@ def _model(header: TraceHeader) -> Schedule | None:
 
 
 def _no_model(header: TraceHeader) -> Finding:
-    name = "none is named" if header.scheduler is None else f"{header.scheduler!r} is not in the registry"
+    named = header.scheduler is not None
+    name = f"{header.scheduler!r} is not in the registry" if named else "none is named"
     return Finding(
         kind=TraceKind.UNKNOWN_SCHEDULER,
-        message=f"no scheduler to compare with ({name}): coverage and the roles' agreement were checked",
-        severity=Severity.NOTE,
+        message=f"no scheduler to compare with ({name}): only coverage and the roles' agreement were checked",
+        severity=Severity.INCOMPLETE if named else Severity.NOTE,
         facts={"scheduler": header.scheduler},
     )
 
@@ -148,8 +155,9 @@ def _divergence(slots: _Slots, schedule: Schedule) -> list[Finding]:
     """The first slot that leaves the model, how many do, and what would explain all of them."""
     diverging = []
     for cta in range(slots.header.ctas):
-        expected = _expected(schedule, cta)
+        tiles = _expected(schedule, cta)
         for role in range(len(slots.header.roles)):
+            expected = tiles if slots.runs(cta, role) else _NOTHING
             recorded = slots.records(cta, role)
             position = _first_difference(expected, recorded)
             if position is None or (position == len(recorded["m"]) and slots.cut_off(cta, role)):
@@ -176,12 +184,12 @@ def _divergence(slots: _Slots, schedule: Schedule) -> list[Finding]:
     ]
 
 
-def _expected(schedule: Schedule, cta: int) -> dict[str, Column]:
+def _expected(schedule: Schedule, cta: int) -> Mapping[str, Column]:
     """What the model has a CTA record; nothing for a CTA that the model does not launch."""
     problem = schedule.problem
     worker, rank = divmod(cta, problem.cluster_size)
     if worker >= schedule.num_workers:
-        return {name: np.zeros(0, np.int64) for name in _COMPARED}
+        return _NOTHING
     rows = schedule.worker(worker)
     return {
         "m": rows.m.astype(np.int64) * problem.cluster_m + rank % problem.cluster_m,
@@ -222,24 +230,28 @@ def _roles(slots: _Slots) -> list[Finding]:
     """Roles of a CTA must take the same tiles in the same order."""
     names = slots.header.roles
     for cta in range(slots.header.ctas):
-        one = {name: column for name, column in slots.records(cta, 0).items() if name in ("m", "n")}
-        for role in range(1, len(names)):
-            other = {name: column for name, column in slots.records(cta, role).items() if name in one}
+        reference, *others = [role for role in range(len(names)) if slots.runs(cta, role)] or [0]
+        one = {name: slots.records(cta, reference)[name] for name in ("m", "n")}
+        for role in others:
+            other = {name: slots.records(cta, role)[name] for name in ("m", "n")}
             position = _first_difference(one, other)
             end = position is not None and position == min(len(one["m"]), len(other["m"]))
-            if position is None or (end and (slots.cut_off(cta, 0) or slots.cut_off(cta, role))):
+            if position is None or (end and (slots.cut_off(cta, reference) or slots.cut_off(cta, role))):
                 continue
             tiles = [
                 (int(records["m"][position]), int(records["n"][position])) if position < len(records["m"]) else None
                 for records in (one, other)
             ]
-            shown = [f"({tile[0]},{tile[1]})" if tile else "nothing" for tile in tiles]
+            pair = [names[reference], names[role]]
+            took = ", ".join(
+                f"{name} took {f'({tile[0]},{tile[1]})' if tile else 'nothing'}"
+                for name, tile in zip(pair, tiles, strict=True)
+            )
             return [
                 Finding(
                     kind=TraceKind.ROLES,
-                    message=f"roles disagree, first in CTA {cta} position {position}: {names[0]} took {shown[0]}, "
-                    f"{names[role]} took {shown[1]}",
-                    facts={"cta": cta, "position": position, "roles": [names[0], names[role]], "tiles": tiles},
+                    message=f"roles disagree, first in CTA {cta} position {position}: {took}",
+                    facts={"cta": cta, "position": position, "roles": pair, "tiles": tiles},
                 )
             ]
     return []
@@ -266,10 +278,19 @@ def _role_text(names: Sequence[str]) -> str:
 
 
 def _as_schedule(slots: _Slots, role: int, schedule: Schedule | None) -> TableSchedule:
-    """What a role did, as a schedule of single CTAs, so that the one coverage checker judges it."""
+    """What a role did, as a schedule of single CTAs, so that the one coverage checker judges it.
+
+    A leader's record stands for all CTA tiles of its cluster.
+    """
     problem = slots.header.problem
     records = [slots.records(cta, role) for cta in range(slots.header.ctas)]
     m, n = (np.concatenate([record[axis] for record in records]) for axis in ("m", "n"))
+    size = 1
+    if slots.header.roles[role] in slots.header.leader_roles:
+        size = problem.cluster_size
+        ranks = np.arange(size)
+        m = (m[:, None] + ranks % problem.cluster_m).reshape(-1)
+        n = (n[:, None] + ranks // problem.cluster_m).reshape(-1)
     return TableSchedule(
         name=slots.header.kernel,
         problem=replace(problem, cluster_m=1, cluster_n=1),
@@ -278,7 +299,7 @@ def _as_schedule(slots: _Slots, role: int, schedule: Schedule | None) -> TableSc
         padded_m=schedule.padded_m if schedule else problem.clusters_m * problem.cluster_m,
         padded_n=schedule.padded_n if schedule else problem.clusters_n * problem.cluster_n,
         clock=PhaseClock.TILE,
-        offsets=np.cumsum([0, *(len(record["m"]) for record in records)]),
+        offsets=np.cumsum([0, *(size * len(record["m"]) for record in records)]),
         linear=np.arange(len(m)),
         m=m,
         n=n,

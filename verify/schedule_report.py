@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
 
 from tilesched.simulator.findings import Finding, Severity, Verdict, verdict_of
 from tilesched.simulator.schedule import PhaseClock, Schedule
 
-from .coverage import Coverage, Progress, Repeat, Visit, check_coverage
+from .coverage import Coverage, Hole, Progress, Repeat, Tally, Visit, check_coverage
 from .grid import Tile
+
+T = TypeVar("T")
 
 __all__ = ["CoverageKind", "ScheduleReport", "check_schedule", "coverage_findings"]
 
@@ -62,67 +65,43 @@ def check_schedule(schedule: Schedule, *, progress: Progress | None = None) -> S
 
 def coverage_findings(coverage: Coverage, clock: PhaseClock) -> list[Finding]:
     """Coverage as findings, worst first. Ghosts are notes; holes are too where no phase counts waves."""
-    findings = []
-    if coverage.missing.count:
-        findings.append(
-            _finding(
-                CoverageKind.MISSING,
-                f"{coverage.missing.count} of {coverage.tiles} tiles are never computed",
-                coverage.missing.count,
-                [_tile(tile) for tile in coverage.missing.first],
-            )
-        )
-    if coverage.repeated.count:
-        findings.append(
-            _finding(
-                CoverageKind.REPEATED,
-                f"{coverage.repeated.count} of {coverage.tiles} tiles are computed more than once",
-                coverage.repeated.count,
-                [_repeat(repeat) for repeat in coverage.repeated.first],
-            )
-        )
-    if coverage.out_of_range.count:
-        findings.append(
-            _finding(
-                CoverageKind.OUT_OF_RANGE,
-                f"{coverage.out_of_range.count} tiles outside the output are handed out",
-                coverage.out_of_range.count,
-                [_visit(visit) for visit in coverage.out_of_range.first],
-            )
-        )
-    if coverage.holes.count:
-        harm = "a phase derived from the wave number advances there without any arrival"
-        findings.append(
-            _finding(
-                CoverageKind.HOLE,
-                f"{coverage.holes.count} waves are skipped by a worker that computes a later tile"
-                + (f": {harm}" if clock is PhaseClock.WAVE else ""),
-                coverage.holes.count,
-                [{"worker": hole.worker, "wave": hole.wave, "linear": hole.linear} for hole in coverage.holes.first],
-                Severity.ERROR if clock is PhaseClock.WAVE else Severity.NOTE,
-            )
-        )
-    if coverage.ghosts.count:
-        findings.append(
-            _finding(
-                CoverageKind.GHOST,
-                f"{coverage.ghosts.count} ghost tiles outside the output are handed out by padding",
-                coverage.ghosts.count,
-                [_visit(visit) for visit in coverage.ghosts.first],
-                Severity.NOTE,
-            )
-        )
-    return findings
+    of_tiles = f"of {coverage.tiles} tiles are"
+    skipped = "waves are skipped by a worker that computes a later tile"
+    hole = Severity.NOTE
+    if clock is PhaseClock.WAVE:
+        hole = Severity.ERROR
+        skipped += ": a phase derived from the wave number advances there without any arrival"
+    error, note = Severity.ERROR, Severity.NOTE
+    rows: list[tuple[CoverageKind, Severity, str, int, list[dict[str, object]]]] = [
+        (CoverageKind.MISSING, error, f"{of_tiles} never computed", *_entries(coverage.missing, _tile)),
+        (CoverageKind.REPEATED, error, f"{of_tiles} computed more than once", *_entries(coverage.repeated, _repeat)),
+        (
+            CoverageKind.OUT_OF_RANGE,
+            error,
+            "tiles outside the output are handed out",
+            *_entries(coverage.out_of_range, _visit),
+        ),
+        (CoverageKind.HOLE, hole, skipped, *_entries(coverage.holes, _hole)),
+        (
+            CoverageKind.GHOST,
+            note,
+            "ghost tiles outside the output are handed out by padding",
+            *_entries(coverage.ghosts, _visit),
+        ),
+    ]
+    return [
+        Finding(kind=kind, severity=severity, message=f"{count} {text}", facts={"count": count, "first": first})
+        for kind, severity, text, count, first in rows
+        if count
+    ]
 
 
-def _finding(
-    kind: CoverageKind,
-    message: str,
-    count: int,
-    first: Iterable[dict[str, object]],
-    severity: Severity = Severity.ERROR,
-) -> Finding:
-    return Finding(kind=kind, message=message, severity=severity, facts={"count": count, "first": list(first)})
+def _entries(tally: Tally[T], entry: Callable[[T], dict[str, object]]) -> tuple[int, list[dict[str, object]]]:
+    return tally.count, [entry(item) for item in tally.first]
+
+
+def _hole(hole: Hole) -> dict[str, object]:
+    return {"worker": hole.worker, "wave": hole.wave, "linear": hole.linear}
 
 
 def _tile(tile: Tile) -> dict[str, object]:

@@ -196,15 +196,32 @@ def test_another_grid_is_named() -> None:
     assert {"divergence"} <= findings(fewer).keys()
 
 
-@pytest.mark.parametrize("name", [None, "my.own"])
-def test_a_scheduler_that_is_not_ours_is_checked_for_coverage(name: str | None) -> None:
+@pytest.mark.parametrize(("name", "verdict"), [(None, Verdict.CLEAN), ("my.own", Verdict.INCOMPLETE)])
+def test_without_our_scheduler_coverage_is_checked(name: str | None, verdict: Verdict) -> None:
     header = replace(RIGHT.header, scheduler=name)
     report = check_trace(from_rows(header, rows_of(RIGHT)))
-    assert report.verdict is Verdict.CLEAN
+    assert report.verdict is verdict
     assert [str(finding.kind) for finding in report.findings] == ["unknown-scheduler"]
     lost = from_rows(header, rows_of(RIGHT)[1:])
     assert check_trace(lost).verdict is Verdict.FINDINGS
     assert "role tma: 1 of 35 tiles are never computed" in findings(lost)["missing"].message
+
+
+@pytest.mark.parametrize("name", ["tilelang.persistent", None])
+def test_a_leader_role_runs_in_the_first_cta_of_a_cluster(name: str | None) -> None:
+    """As the MMA of the seed's 2-CTA kernel, which CTA 0 of the pair issues for both."""
+    whole = model_trace(replace(PROBLEM, cluster_m=2), OPTIONS)
+    rows = [row for row in rows_of(whole) if row["role"] != 1 or row["cta"] % 2 == 0]
+    header = replace(whole.header, scheduler=name)
+    assert {"missing", "roles"} <= findings(from_rows(header, rows)).keys()
+    header = replace(header, leader_roles=("mma",))
+    assert check_trace(from_rows(header, rows)).verdict is Verdict.CLEAN
+    assert "ghost" in findings(from_rows(header, rows))
+    both = findings(from_rows(header, rows_of(whole)))  # the peer runs the role too
+    assert "repeated" in both
+    assert ("divergence" in both) == (name is not None)
+    odd = [{**row, "m": row["m"] + 1} if row["role"] == 1 and row["wave"] == 0 else row for row in rows]
+    assert {"missing", "repeated", "roles"} <= findings(from_rows(header, odd)).keys()
 
 
 BAD_PARAMS = [{"panel_width": 0}, {"panel_width": "3"}, {"waves": 1}, {"raster": "x"}, {"raster": 1}]
