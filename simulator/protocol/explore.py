@@ -299,8 +299,8 @@ class _Space:
 
 
 def _home_of(operation: Operation | None) -> int | None:
-    """The CTA whose memory an operation touches at once."""
-    if isinstance(operation, (Wait, Arrive, Expect, AwaitOwn)):
+    """The CTA whose memory an operation touches at once; hardware barriers stand in no memory."""
+    if isinstance(operation, (Arrive, Expect)) and operation.barrier.kind is BarrierKind.MBARRIER:
         return operation.barrier.cta
     return operation.access.slot.cta if isinstance(operation, Touch) else None
 

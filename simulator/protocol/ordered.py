@@ -177,7 +177,8 @@ class _Run:
                 event = list(clock)
                 event[thread] = stamp[1]
                 self._land(who, event, stamp, operation)
-                self._use_outside(self.threads[thread].cta, barrier.cta, who, operation, [stamp])
+                if barrier.kind is BarrierKind.MBARRIER:
+                    self._use_outside(self.threads[thread].cta, barrier.cta, who, operation, [stamp])
             case Touch(access):
                 self._access(who, clock, [access], [stamp])
                 self._use_outside(self.threads[thread].cta, access.slot.cta, who, operation, [stamp])

@@ -52,6 +52,13 @@ class Protocol:
                 raise InputError(f"barrier {barrier.name}: count={barrier.count} is outside [1, {_MAX_PHASE_COUNT}]")
             if names.setdefault((barrier.name, barrier.cta), barrier) != barrier:
                 raise InputError(f"barrier {barrier.name} of CTA {barrier.cta} is used with two counts or kinds")
+        for item in self.threads:
+            for operation in item.operations:
+                if isinstance(operation, Wait) and operation.barrier.cta != item.cta:
+                    raise InputError(
+                        f"{item} waits on {operation.barrier.name} of CTA {operation.barrier.cta}: waits are on "
+                        "barriers of the own CTA (semantics.md rule 21)"
+                    )
         if not self.threads:
             raise InputError(f"protocol={self.name!r} has no threads")
 

@@ -37,15 +37,12 @@ def accesses(draw: st.DrawFn) -> Access:
 
 @st.composite
 def soups(draw: st.DrawFn) -> Protocol:
-    """Anything at all: a few threads of a few operations."""
-    barriers = [
-        Barrier("a", draw(st.integers(1, 2))),
-        Barrier("b", draw(st.integers(1, 2)), cta=draw(st.integers(0, 1))),
-        Barrier("h", 2, kind=BarrierKind.HARDWARE),
-    ]
-    mbarriers = st.sampled_from(barriers[:2])
-    arrive = st.builds(Arrive, mbarriers, st.integers(1, 2), st.sampled_from([0, 0, 16]))
-    signal: st.SearchStrategy[Signal] = arrive | st.builds(Complete, mbarriers, st.just(16))
+    """Anything at all: a few threads of a few operations, in one or two CTAs."""
+    barriers = [Barrier(name, draw(st.integers(1, 2)), cta=cta) for name, cta in (("a", 0), ("b", 0), ("c", 1))]
+    hardware = Barrier("h", 2, kind=BarrierKind.HARDWARE)
+    any_barrier = st.sampled_from(barriers)
+    arrive = st.builds(Arrive, any_barrier, st.integers(1, 2), st.sampled_from([0, 0, 16]))
+    signal: st.SearchStrategy[Signal] = arrive | st.builds(Complete, any_barrier, st.just(16))
     agent = st.builds(
         Agent,
         st.just("work"),
@@ -54,26 +51,30 @@ def soups(draw: st.DrawFn) -> Protocol:
         st.sampled_from([None, "q"]),
         st.sampled_from([None, "g"]),
     )
-    wait = st.integers(-1, 2).flatmap(
-        lambda phase: st.builds(Wait, mbarriers, st.just(phase), st.sampled_from([phase & 1] * 4 + [~phase & 1]))
-    )
-    operation: st.SearchStrategy[tuple[Operation, ...]] = st.one_of(
-        wait.map(lambda op: (op,)),
-        arrive.map(lambda op: (op,)),
-        st.builds(Expect, mbarriers, st.just(16)).map(lambda op: (op,)),
-        st.builds(Touch, accesses()).map(lambda op: (op,)),
-        st.builds(Launch, agent).map(lambda op: (op,)),
-        st.just((Join(("g",)),)),
-        st.just((Arrive(barriers[2]), AwaitOwn(barriers[2]))),
-    )
-    threads = draw(st.lists(st.lists(operation, max_size=4), min_size=1, max_size=3))
-    return Protocol(
-        "soup",
-        tuple(
-            Thread(f"t{index}", tuple(op for part in parts for op in part), cta=draw(st.integers(0, 1)))
-            for index, parts in enumerate(threads)
-        ),
-    )
+
+    def operations(cta: int) -> st.SearchStrategy[list[tuple[Operation, ...]]]:
+        own = st.sampled_from([barrier for barrier in barriers if barrier.cta == cta])
+        wait = st.integers(-1, 2).flatmap(
+            lambda phase: st.builds(Wait, own, st.just(phase), st.sampled_from([phase & 1] * 4 + [~phase & 1]))
+        )
+        single: st.SearchStrategy[Operation] = st.one_of(
+            wait,
+            wait,
+            arrive,
+            st.builds(Expect, any_barrier, st.just(16)),
+            st.builds(Touch, accesses()),
+            st.builds(Launch, agent),
+            st.just(Join(("g",))),
+        )
+        pair = st.just((Arrive(hardware), AwaitOwn(hardware)))
+        return st.lists(single.map(lambda operation: (operation,)) | pair, max_size=4)
+
+    threads = []
+    for index in range(draw(st.integers(1, 3))):
+        cta = draw(st.integers(0, 1))
+        parts = draw(operations(cta))
+        threads.append(Thread(f"t{index}", tuple(operation for part in parts for operation in part), cta))
+    return Protocol("soup", tuple(threads))
 
 
 def verdicts(protocol: Protocol) -> tuple[set[str], set[str]] | None:

@@ -1,0 +1,103 @@
+"""Hopper GEMMs: one TMA producer and two consumer warpgroups with wgmma, cooperative and ping-pong (CUTLASS sm90)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...errors import InputError
+from ..ops import Access, Agent, Arrive, Barrier, Complete, Join, Launch, Mode, Operation, Slot, Touch, Wait
+from ..program import Protocol, thread
+from .gemm import GemmParams
+from .work import Loop, Turns, rounds
+
+__all__ = ["hopper_cooperative", "hopper_pingpong"]
+
+_GROUPS = (0, 1)  # consumer warpgroups
+
+
+def hopper_cooperative(params: GemmParams) -> Protocol:
+    """Both warpgroups take every tile, each half of its rows; a stage is free when both have released it."""
+    ring = _Ring(params, releases=2)
+    tiles = list(rounds(params.work.mma, params.loop))
+    return ring.protocol("hopper-cooperative", [ring.consume(group, tiles) for group in _GROUPS])
+
+
+def hopper_pingpong(params: GemmParams) -> Protocol:
+    """The warpgroups take the tiles in turn; order barriers give tensor core and epilogue to one at a time."""
+    ring = _Ring(params, releases=1)
+    tiles = list(rounds(params.work.mma, params.loop))
+    return ring.protocol("hopper-pingpong", [ring.take_turns(group, tiles[group::2]) for group in _GROUPS])
+
+
+class _Ring:
+    def __init__(self, params: GemmParams, *, releases: int) -> None:
+        if params.loop is not Loop.TILE:
+            raise InputError("loop=wave is the seed's old loop; the Hopper kernels count tiles: loop=tile")
+        self.params = params
+        self.full = [Barrier(f"full[{stage}]", 1) for stage in range(params.stages)]
+        self.empty = [Barrier(f"empty[{stage}]", releases) for stage in range(params.stages)]
+        self.slots = [Slot(f"AB_shared[{stage}]") for stage in range(params.stages)]
+        self.mainloop = [Barrier(f"order_mainloop[{group}]", 1) for group in _GROUPS]
+        self.order_epilogue = [Barrier(f"order_epilogue[{group}]", 1) for group in _GROUPS]
+
+    def protocol(self, name: str, consumers: list[Iterator[Operation]]) -> Protocol:
+        threads = (thread(f"math{group}", consumers[group]) for group in _GROUPS)
+        return Protocol(
+            name,
+            (thread("tma", self.load()), *threads),
+            {"stages": self.params.stages},
+        )
+
+    def load(self) -> Iterator[Operation]:
+        p = self.params
+        size, turns = p.a_bytes + p.b_bytes, Turns(p.stages)
+        for w in rounds(p.work.load, p.loop):
+            for count in p.counts(w):
+                stage = count % p.stages
+                phase = turns.next(stage)
+                yield Wait(self.empty[stage], phase - 1, ((count // p.stages) & 1) ^ 1)
+                yield Arrive(self.full[stage], tx=size)
+                write = Access(self.slots[stage], Mode.WRITE)
+                yield Launch(Agent(f"load of {self.slots[stage].name}", (write,), (Complete(self.full[stage], size),)))
+
+    def consume(self, group: int, tiles: list[int]) -> Iterator[Operation]:
+        for w in tiles:
+            yield from self.multiply(group, w)
+            yield from self.store(group, w)
+
+    def take_turns(self, group: int, tiles: list[int]) -> Iterator[Operation]:
+        """Warpgroup 0 begins: its first waits are those that fresh barriers let pass."""
+        other = 1 - group
+        for turn, w in enumerate(tiles):
+            phase = turn - 1 + group
+            yield Wait(self.mainloop[group], phase, phase & 1)
+            yield from self.multiply(group, w)
+            yield Arrive(self.mainloop[other])
+            yield Wait(self.order_epilogue[group], phase, phase & 1)
+            yield from self.store(group, w)
+            yield Arrive(self.order_epilogue[other])
+
+    def multiply(self, group: int, w: int) -> Iterator[Operation]:
+        """The main loop keeps one wgmma group in flight: a stage is released when the next group is issued."""
+        p = self.params
+        accum = Slot(f"registers of math{group}")
+        count = 0
+        for k, count in enumerate(p.counts(w)):
+            stage, phase = count % p.stages, count // p.stages
+            yield Wait(self.full[stage], phase, phase & 1)
+            accesses = (Access(self.slots[stage], Mode.READ), Access(accum, Mode.UPDATE if k else Mode.WRITE))
+            yield Launch(Agent(f"wgmma of k-block {k}", accesses, queue="wgmma", group=f"wgmma {stage}"))
+            if k:
+                yield Join((f"wgmma {(count - 1) % p.stages}",))
+                yield Arrive(self.empty[(count - 1) % p.stages])
+        if p.counts(w):
+            yield Join((f"wgmma {count % p.stages}",))
+            yield Arrive(self.empty[count % p.stages])
+
+    def store(self, group: int, w: int) -> Iterator[Operation]:
+        """Registers to shared memory to a TMA store, that is read before the next one is written."""
+        buffer = Slot(f"D_shared.{group}")
+        yield Touch(Access(Slot(f"registers of math{group}"), Mode.READ))
+        yield Touch(Access(buffer, Mode.WRITE))
+        yield Launch(Agent("store of a tile", (Access(buffer, Mode.READ),), group="store"))
+        yield Join(("store",))
