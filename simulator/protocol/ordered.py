@@ -33,7 +33,7 @@ from .ops import (
 )
 from .program import Protocol
 
-__all__ = ["check_ordered"]
+__all__ = ["BarrierState", "Past", "Run", "Stamp", "check_ordered"]
 
 Clock: TypeAlias = list[int]
 """By component: operations of a thread, ended phases of a barrier, ended agents of a queue that are sure to be past."""
@@ -44,7 +44,7 @@ Stamp: TypeAlias = tuple[int, int]
 
 def check_ordered(protocol: Protocol) -> list[Finding]:
     """What is wrong with a protocol in any interleaving: the first finding of each kind and barrier or slot."""
-    return _Run(protocol).judge()
+    return Run(protocol).judge()
 
 
 def _reached(clock: Clock, stamps: Iterable[Stamp]) -> bool:
@@ -63,7 +63,9 @@ class _Contribution:
 
 
 @dataclass(slots=True)
-class _BarrierState:
+class BarrierState:
+    """A barrier, and what the run knows of its phases."""
+
     barrier: Barrier
     component: int
     value: Mbarrier
@@ -82,7 +84,7 @@ class _BarrierState:
 
 
 @dataclass(slots=True)
-class _Past:
+class Past:
     """An access that was made; its stamps grow as the run learns what follows its end."""
 
     who: str
@@ -94,8 +96,8 @@ class _Past:
 class _SlotState:
     versions: int = 0
     read: bool = True
-    writes: list[_Past] = field(default_factory=list)  # the last write, and what was accumulated since
-    reads: list[_Past] = field(default_factory=list)  # since the last write
+    writes: list[Past] = field(default_factory=list)  # the last write, and what was accumulated since
+    reads: list[Past] = field(default_factory=list)  # since the last write
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +110,13 @@ class _Use:
     stamps: list[Stamp]
 
 
-class _Run:
+class Run:
+    """A run, and all that it knows; `recur` compares the moments of runs."""
+
     def __init__(self, protocol: Protocol) -> None:
         self.threads = protocol.threads
         self.barriers = {
-            barrier: _BarrierState(barrier, len(self.threads) + index, Mbarrier.init(barrier.count))
+            barrier: BarrierState(barrier, len(self.threads) + index, Mbarrier.init(barrier.count))
             for index, barrier in enumerate(protocol.barriers())
         }
         names = {
@@ -132,17 +136,22 @@ class _Run:
         self.uses: list[_Use] = []
         self.findings: dict[tuple[ProtocolKind, str], Finding] = {}
 
+    def go(self) -> None:
+        """Let every thread go as far as it can. Raises Fault at an undefined step, which is a finding by then."""
+        while any(self._advance(thread) for thread in range(len(self.threads))):
+            pass
+
     def judge(self) -> list[Finding]:
+        """Go, and look at what is left; all findings."""
         try:
-            while any(self._advance(thread) for thread in range(len(self.threads))):
-                pass
+            self.go()
         except Fault:
             return list(self.findings.values())  # what comes after an undefined step means nothing
         stuck = [thread for thread, who in enumerate(self.threads) if self.at[thread] < len(who.operations)]
         if stuck:
             self._deadlock(stuck)
         self._check_bytes()
-        self._check_laps()
+        self.check_laps()
         if not stuck:
             self._check_ends()
         return list(self.findings.values())
@@ -202,7 +211,7 @@ class _Run:
                 meant=phase,
                 parity=parity,
             )
-        if not state.surely_ended(clock, phase):
+        if parity is not None and not state.surely_ended(clock, phase):
             self.report(
                 ProtocolKind.EARLY_WAIT,
                 barrier.name,
@@ -290,7 +299,7 @@ class _Run:
         if value.phase > phase:
             self._end_phase(state)
 
-    def _end_phase(self, state: _BarrierState) -> None:
+    def _end_phase(self, state: BarrierState) -> None:
         arrivals = [one for one in state.open if one.arrives]
         for one in state.open:
             if one.expects and one.stamp and not any(_reached(other.clock, [one.stamp]) for other in arrivals):
@@ -313,7 +322,7 @@ class _Run:
     # -- slots ----------------------------------------------------------------------------------------------------
 
     def _access(self, who: str, clock: Clock, accesses: Iterable[Access], stamps: list[Stamp]) -> None:
-        made = [(access, self.slots[access.slot], _Past(who, access, stamps)) for access in accesses]
+        made = [(access, self.slots[access.slot], Past(who, access, stamps)) for access in accesses]
         for access, slot, _ in made:
             before = slot.writes if access.mode is Mode.READ else [*slot.writes, *slot.reads]
             for past in before:
@@ -332,7 +341,7 @@ class _Run:
                 slot.versions, slot.read = slot.versions + 1, False
                 slot.writes, slot.reads = [past], []
             elif access.mode is Mode.UPDATE:
-                slot.writes.append(past)
+                slot.writes, slot.reads = [past], []  # it comes after them all, and so does what comes after it
             else:
                 slot.read = True
                 slot.reads.append(past)
@@ -410,7 +419,8 @@ class _Run:
                 )
                 self.report(ProtocolKind.WRONG_BYTES, name, f"{name}, phase {state.value.phase}: {text}", tx=tx)
 
-    def _check_laps(self) -> None:
+    def check_laps(self) -> None:
+        """Report waits that their barrier can lap; final for every phase that has ended."""
         for state in self.barriers.values():
             if state.barrier.kind is not BarrierKind.MBARRIER:
                 continue

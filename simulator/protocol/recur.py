@@ -1,0 +1,185 @@
+"""The state of the one-run check, in a form in which two moments can be compared: equal states go on alike.
+
+All that the checker of `ordered` will ever look at again is written down, so that it does not depend on how much came
+before. What has settled for good (an old phase, a use of a CTA's memory that is sure to be over) is left out.
+docs/protocol.md says why this is enough.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from .mbarrier import Fault
+from .ops import Access, AwaitOwn, Barrier, Launch, Operation, Slot, Touch, Wait
+from .ordered import BarrierState, Past, Run, Stamp
+from .program import Protocol, Thread
+
+__all__ = ["Moment", "divergence", "go_on_alike", "moment"]
+
+_RECENT = 2  # phases behind the open one that can still be asked about: a later wait for an older one is a finding
+State: TypeAlias = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Where a run stands: no thread can go on without passing its cut, and nothing is wrong so far."""
+
+    at: tuple[int, ...]  # operations that each thread has done
+    state: State
+    phases: dict[Barrier, int]
+    versions: dict[Slot, int]
+
+
+def moment(protocol: Protocol, cuts: Sequence[int]) -> Moment | None:
+    """Run each thread as far as it can go, but not past its cut. None if something is wrong by then."""
+    run = Run(protocol)
+    run.threads = tuple(
+        Thread(who.role, who.operations[:cut], who.cta) for who, cut in zip(run.threads, cuts, strict=True)
+    )
+    try:
+        run.go()
+    except Fault:
+        return None
+    run.check_laps()
+    if run.findings:
+        return None
+    by_state = {one.barrier for who in protocol.threads for one in who.operations if isinstance(one, AwaitOwn)}
+    phases = {barrier: state.value.phase for barrier, state in run.barriers.items()}
+    versions = {slot: past.versions for slot, past in run.slots.items()}
+    return Moment(tuple(run.at), _Writer(run, by_state).state(), phases, versions)
+
+
+def divergence(one: Protocol, other: Protocol) -> tuple[int, ...]:
+    """For each thread, how many operations the two protocols have in common from the start."""
+    return tuple(
+        next((at for at, (a, b) in enumerate(zip(x.operations, y.operations, strict=False)) if a != b), _shorter(x, y))
+        for x, y in zip(one.threads, other.threads, strict=True)
+    )
+
+
+def _shorter(one: Thread, other: Thread) -> int:
+    return min(len(one.operations), len(other.operations))
+
+
+def go_on_alike(one: Protocol, at_one: Moment, other: Protocol, at_other: Moment) -> bool:
+    """Whether the states are equal, and all operations that are left are the same but for the shift between them."""
+    if at_one.state != at_other.state:
+        return False
+    phases = {barrier: at_other.phases[barrier] - phase for barrier, phase in at_one.phases.items()}
+    versions = {slot: at_other.versions[slot] - version for slot, version in at_one.versions.items()}
+    for x, y, i, j in zip(one.threads, other.threads, at_one.at, at_other.at, strict=True):
+        ahead, ahead_other = x.operations[i:], y.operations[j:]
+        if len(ahead) != len(ahead_other):
+            return False
+        if any(_shifted(a, phases, versions) != _shifted(b, {}, {}) for a, b in zip(ahead, ahead_other, strict=True)):
+            return False
+    return True
+
+
+def _shifted(operation: Operation, phases: dict[Barrier, int], versions: dict[Slot, int]) -> Operation:
+    """The operation that many phases and versions on; names of engines' work are texts and do not count."""
+    match operation:
+        case Wait(barrier, phase, parity):
+            by = phases.get(barrier, 0)
+            return Wait(barrier, phase + by, parity ^ (by & 1))
+        case Touch(access):
+            return Touch(_shifted_access(access, versions))
+        case Launch(agent):
+            accesses = tuple(_shifted_access(access, versions) for access in agent.accesses)
+            return Launch(replace(agent, name="", accesses=accesses))
+    return operation
+
+
+def _shifted_access(access: Access, versions: dict[Slot, int]) -> Access:
+    if access.version is None:
+        return access
+    return replace(access, version=access.version + versions.get(access.slot, 0))
+
+
+class _Writer:
+    """Writes a run's state down. Of clocks and stamps only the order counts, by component: they are never added to, and
+    what is to come is later than all that is there. So each becomes a rank among the values that will be asked about.
+    """
+
+    def __init__(self, run: Run, by_state: set[Barrier]) -> None:
+        self.run = run
+        self.by_state = by_state  # barriers that are waited for by state, at any time
+        self.components = len(run.clocks[0])
+        self.asked: list[list[int]] | None = None  # by component, sorted; None while they are gathered
+        self.gathered: list[set[int]] = [set() for _ in range(self.components)]
+        self.shared: dict[int, int] = {}
+
+    def state(self) -> State:
+        for state in self.run.barriers.values():
+            # Waits, arrivals and signals to come ask about these (a wait for an older phase is a finding).
+            self.gathered[state.component].update(state.value.phase + by for by in range(-_RECENT, 2))
+        self.write()
+        self.asked = [sorted(values) for values in self.gathered]
+        return self.write()
+
+    def rank(self, component: int, value: int) -> int:
+        """How many of the values that are asked about are not above this one."""
+        return 0 if self.asked is None else bisect_right(self.asked[component], value)
+
+    def clock(self, clock: Sequence[int]) -> State:
+        return tuple(self.rank(component, value) for component, value in enumerate(clock))
+
+    def stamp(self, stamp: Stamp | None) -> object:
+        if stamp is None:
+            return None
+        component, value = stamp
+        self.gathered[component].add(value)
+        return component, self.rank(component, value)
+
+    def stamps(self, stamps: list[Stamp]) -> State:
+        """With the number of the list if it is that of a group, which grows when the group is joined."""
+        return (self.shared.get(id(stamps)), *sorted((self.stamp(stamp) for stamp in stamps), key=repr))
+
+    def groups(self) -> State:
+        lists = [(key, one) for key, lists in sorted(self.run.groups.items()) for one in lists]
+        self.shared = {id(stamps): number for number, (_, stamps) in enumerate(lists)}
+        return tuple((key, self.stamps(stamps)) for key, stamps in lists)
+
+    def pasts(self, pasts: list[Past]) -> State:
+        return tuple((past.access.mode, self.stamps(past.stamps)) for past in pasts)
+
+    def write(self) -> State:
+        run = self.run
+        groups = self.groups()
+        slots = tuple(
+            (slot.read, slot.versions > 0, self.pasts(slot.writes), self.pasts(slot.reads))
+            for slot in run.slots.values()
+        )
+        left = (use for use in run.uses if not self.over(use.cta, use.stamps))
+        uses = tuple(sorted({(use.cta, use.kind, self.stamps(use.stamps)) for use in left}, key=repr))
+        clocks = tuple(self.clock(clock) for clock in run.clocks)
+        return clocks, tuple(self.barrier(barrier) for barrier in run.barriers), groups, slots, uses
+
+    def over(self, cta: int, stamps: list[Stamp]) -> bool:
+        """Whether a thread of the CTA is sure to come after a use: then its end is, whatever follows."""
+        clocks = [clock for clock, who in zip(self.run.clocks, self.run.threads, strict=True) if who.cta == cta]
+        return any(clock[component] >= value for clock in clocks for component, value in stamps)
+
+    def barrier(self, barrier: Barrier) -> State:
+        state = self.run.barriers[barrier]
+        phase = state.value.phase
+        recent = range(max(0, phase - _RECENT), phase)
+        own = sorted((who, at) for (who, which), at in self.run.own.items() if which == barrier)
+        return (
+            (state.value.expected, state.value.pending, state.value.tx, min(phase, _RECENT)),
+            tuple((self.clock(one.clock), self.stamp(one.stamp), one.arrives, one.expects) for one in state.open),
+            tuple((self.clock(state.ended[at]), tuple(map(self.stamp, state.made_by[at]))) for at in recent),
+            tuple(
+                tuple(self.stamp(wait) for wait, _ in state.waits.get(at, ())) for at in range(phase - _RECENT, phase)
+            ),
+            tuple((who, *self.awaited(state, at)) for who, at in own if barrier in self.by_state),
+        )
+
+    def awaited(self, state: BarrierState, at: int) -> State:
+        """The phase that a thread may wait for by state, however old: its distance, and what its end comes after."""
+        self.gathered[state.component].add(at)
+        behind = state.value.phase - at
+        return (behind, self.clock(state.ended[at])) if behind else (behind,)
