@@ -18,6 +18,8 @@ __all__ = ["COMMANDS", "main"]
 COMMANDS = {
     "tiles": "print every worker's work tiles in order",
     "schedulers": "list the schedulers with parameters, defaults and sources",
+    "protocol": "decide whether a kernel's barrier protocol can hang or race, for every interleaving and shape",
+    "protocols": "list the built-in protocols with parameters, defaults and sources",
     "golden": "hold the schedulers against a file of golden vectors",
     "record": "run a kernel and record which CTA computed which tile",
     "verify": "check a recorded trace against the model",

@@ -8,7 +8,7 @@ in each of those tiles the state at k-block K is that at k-block K + period, so 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ..findings import Finding
@@ -16,7 +16,7 @@ from .ordered import check_ordered
 from .program import Protocol
 from .recur import Moment, divergence, go_on_alike, moment
 
-__all__ = ["AnyShape", "Certificate", "Failure", "Family", "any_shape", "any_tiles"]
+__all__ = ["Certificate", "Failure", "Family", "ShapeVerdict", "decide"]
 
 Family: TypeAlias = Callable[[tuple[int, ...]], Protocol]
 """From the k-blocks of each tile of a worker (each at least 1) to the protocol."""
@@ -24,17 +24,21 @@ Family: TypeAlias = Callable[[tuple[int, ...]], Protocol]
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Clean for k_blocks, k_blocks + period, k_blocks + 2 * period, ... (period 0: for k_blocks), any tile count."""
+    """Clean for k_blocks, k_blocks + period, k_blocks + 2 * period, ... (period 0: for k_blocks alone).
+
+    The state after `tiles_to` tiles is that after `tiles_from`: clean for any tile count. Where the two are equal, the
+    verdict is for that tile count.
+    """
 
     k_blocks: int
     period: int  # in k-blocks
-    tiles_from: int  # the state after so many tiles ...
-    tiles_to: int  # ... is that after so many
+    tiles_from: int
+    tiles_to: int
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The first failing problem, by k_blocks + tiles, then by k_blocks."""
+    """The first failing problem found, and all that is wrong with it."""
 
     k_blocks: int
     tiles: int
@@ -42,21 +46,61 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class AnyShape:
-    """What holds for all shapes: a failure, or certificates; `complete` if they cover every k_blocks >= 1."""
+class ShapeVerdict:
+    """A failure, or certificates; `complete` if they cover every shape that was asked for."""
 
-    certificates: tuple[Certificate, ...]
-    failure: Failure | None
-    complete: bool
+    certificates: tuple[Certificate, ...] = ()
+    failure: Failure | None = None
+    complete: bool = True
 
 
-def any_tiles(family: Family, k_blocks: int, *, max_tiles: int = 12) -> Certificate | Failure | None:
-    """Decide a fixed number of k-blocks for every tile count; None if the state does not recur by `max_tiles`."""
+def decide(family: Family, *, k_blocks: int | None, tiles: int | None, stages: int) -> ShapeVerdict:
+    """Decide a family for one number of k-blocks or for all from 1 on (None), and for one tile count or all (None).
+
+    `stages` is the period to try, in k-blocks; it also bounds how far the search goes.
+    """
+    failure = _smallest_failure(family, k_blocks, tiles, stages)
+    if failure is not None:
+        return ShapeVerdict(failure=failure)
+    max_tiles = 12 + 4 * stages
+    if k_blocks is not None:
+        fixed = _any_tiles(family, k_blocks, max_tiles) if tiles is None else Certificate(k_blocks, 0, tiles, tiles)
+        return _verdict([], fixed)
+    certificates: list[Certificate] = []
+    left = set(range(stages))
+    for k in range(1, 5 * stages + 1):
+        if k % stages not in left:
+            continue
+        fixed = _any_tiles(family, k, max_tiles) if tiles is None else _fixed(family, k, tiles)
+        if not isinstance(fixed, Certificate):
+            return _verdict(certificates, fixed)
+        if _k_repeats(family, fixed, stages):
+            left.discard(k % stages)
+            fixed = replace(fixed, period=stages)
+        certificates.append(fixed)
+    return ShapeVerdict(tuple(certificates), complete=not left)
+
+
+def _verdict(before: list[Certificate], last: Certificate | Failure | None) -> ShapeVerdict:
+    if isinstance(last, Failure):
+        return ShapeVerdict(failure=last)
+    return ShapeVerdict((*before, last) if last else tuple(before), complete=last is not None)
+
+
+def _fixed(family: Family, k_blocks: int, tiles: int) -> Certificate | Failure:
+    findings = check_ordered(family((k_blocks,) * tiles))
+    if findings:
+        return Failure(k_blocks, tiles, tuple(findings))
+    return Certificate(k_blocks, 0, tiles, tiles)
+
+
+def _any_tiles(family: Family, k_blocks: int, max_tiles: int) -> Certificate | Failure | None:
+    """A fixed number of k-blocks and every tile count; None if the state does not recur by `max_tiles`."""
     states: list[Moment] = []
     for tiles in range(max_tiles + 1):
-        findings = check_ordered(family((k_blocks,) * tiles))
-        if findings:
-            return Failure(k_blocks, tiles, tuple(findings))
+        fixed = _fixed(family, k_blocks, tiles)
+        if isinstance(fixed, Failure):
+            return fixed
         now = _after(family, k_blocks, tiles)
         if now is None:
             return None
@@ -67,35 +111,14 @@ def any_tiles(family: Family, k_blocks: int, *, max_tiles: int = 12) -> Certific
     return None
 
 
-def any_shape(family: Family, stages: int, *, max_tiles: int | None = None) -> AnyShape:
-    """Decide every k_blocks >= 1 and every tile count. `stages` is the period to try, in k-blocks."""
-    max_tiles = 12 + 4 * stages if max_tiles is None else max_tiles
-    failure = _first_failure(family, 2 * stages + 1, 4)
-    if failure is not None:
-        return AnyShape((), failure, complete=True)
-    certificates: list[Certificate] = []
-    open_residues = set(range(stages))
-    for k_blocks in range(1, 4 * stages + 1):
-        if k_blocks % stages not in open_residues:
-            continue
-        fixed = any_tiles(family, k_blocks, max_tiles=max_tiles)
+def _smallest_failure(family: Family, k_blocks: int | None, tiles: int | None, stages: int) -> Failure | None:
+    """The first of the small shapes, by k_blocks + tiles, then by k_blocks, that is not clean."""
+    ks = range(1, 2 * stages + 2) if k_blocks is None else (k_blocks,)
+    counts = range(5) if tiles is None else (tiles,)
+    for k, count in sorted(((k, count) for k in ks for count in counts), key=lambda shape: (sum(shape), shape)):
+        fixed = _fixed(family, k, count)
         if isinstance(fixed, Failure):
-            return AnyShape(tuple(certificates), fixed, complete=True)
-        if fixed is None:
-            return AnyShape(tuple(certificates), None, complete=False)
-        if _k_repeats(family, fixed, stages):
-            open_residues.discard(k_blocks % stages)
-            fixed = Certificate(k_blocks, stages, fixed.tiles_from, fixed.tiles_to)
-        certificates.append(fixed)
-    return AnyShape(tuple(certificates), None, complete=not open_residues)
-
-
-def _first_failure(family: Family, max_k_blocks: int, max_tiles: int) -> Failure | None:
-    small = ((k, tiles) for k in range(1, max_k_blocks + 1) for tiles in range(max_tiles + 1))
-    for k_blocks, tiles in sorted(small, key=lambda shape: (sum(shape), shape)):
-        findings = check_ordered(family((k_blocks,) * tiles))
-        if findings:
-            return Failure(k_blocks, tiles, tuple(findings))
+            return fixed
     return None
 
 

@@ -28,4 +28,5 @@ class ProtocolKind(StrEnum):
     PEER_EXIT = "peer-exit"  # a CTA can be gone while its barriers or slots are still used from outside
     IN_FLIGHT = "in-flight"  # a CTA can be gone while an engine still works on its own slots
     LEFTOVER = "leftover"  # a phase has begun and not ended when all threads are done
+    UNDECIDED = "undecided"  # the state did not recur within the limit: no verdict for all shapes
     ROLE_MISMATCH = "role-mismatch"  # roles of one worker take different tiles

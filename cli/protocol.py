@@ -1,0 +1,153 @@
+"""Decide whether a kernel's mbarrier protocol can hang or race: in every interleaving, for one shape or for all."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from tilesched.simulator.errors import InputError
+from tilesched.simulator.findings import verdict_of
+from tilesched.simulator.protocol.builtin import BUILT_INS, get
+from tilesched.verify.protocol_verdict import Subject, Verdict, judge
+
+from .options import integer
+
+__all__ = ["add_arguments", "run"]
+
+SCHEMA = "tilesched/protocol/1"
+_MAX_SHAPE = 100_000  # k-blocks or tiles of a single shape: more operations than that are refused anyway
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `protocol`."""
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("name", nargs="?", help=f"a built-in: {', '.join(BUILT_INS)}")
+    which.add_argument(
+        "--protocol", metavar="FILE.py:FUNCTION", help="your own: runs FUNCTION(k_blocks, stages, ...) of FILE.py"
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=N", help="a parameter, such as stages=3; may be repeated"
+    )
+    parser.add_argument("--k-blocks", default="any", metavar="N|any", help="k-blocks of a tile (default: any)")
+    parser.add_argument("--tiles", default="any", metavar="N|any", help="tiles of a worker (default: any)")
+    parser.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="(default: text)")
+    parser.add_argument("--explain", action="store_true", help="print the certificate, step by step")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Judge, print, and return the exit code. Raises InputError."""
+    given = dict(_assignment(text) for text in args.set)
+    subject = _subject(args, given)
+    k_blocks, tiles = _count("k-blocks", args.k_blocks, 1), _count("tiles", args.tiles, 0)
+    if not subject.has_k_blocks and k_blocks is not None:
+        raise InputError(f"k-blocks={k_blocks} means nothing to {subject.name}, which has no k-blocks")
+    verdict = judge(subject, k_blocks=k_blocks, tiles=tiles)
+    code = verdict_of(verdict.findings)
+    if args.format == "json":
+        print(json.dumps(_document(verdict, code.name.lower(), k_blocks, tiles), indent=2))
+    else:
+        print("\n".join(_lines(verdict, k_blocks, tiles, markdown=args.format == "markdown", explain=args.explain)))
+    return code
+
+
+def _subject(args: argparse.Namespace, given: dict[str, int]) -> Subject:
+    if args.protocol is not None:
+        from tilesched.verify.user_protocol import user_subject
+
+        return user_subject(args.protocol, given)
+    one = get(args.name)
+    return Subject(one.name, one.make, one.with_defaults(given), one.period, one.has_k_blocks, one.period not in given)
+
+
+def _assignment(text: str) -> tuple[str, int]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise InputError(f"set={text[:40]!r} is not NAME=N")
+    try:
+        return name, integer(value)
+    except argparse.ArgumentTypeError as error:
+        raise InputError(f"{name}: {error}") from error
+
+
+def _count(name: str, text: str, low: int) -> int | None:
+    if text == "any":
+        return None
+    try:
+        value = integer(text)
+    except argparse.ArgumentTypeError as error:
+        raise InputError(f"{name}: {error}, nor 'any'") from error
+    if not low <= value <= _MAX_SHAPE:
+        raise InputError(f"{name}={value} is outside [{low}, {_MAX_SHAPE}]")
+    return value
+
+
+def _document(verdict: Verdict, code: str, k_blocks: int | None, tiles: int | None) -> dict[str, object]:
+    failure, rule = verdict.shape.failure, verdict.rule
+    return {
+        "schema": SCHEMA,
+        "protocol": verdict.subject.name,
+        "params": dict(verdict.subject.params),
+        "k_blocks": k_blocks,
+        "tiles": tiles,
+        "verdict": code,
+        "certificates": [
+            {"k_blocks": one.k_blocks, "period": one.period, "tiles_from": one.tiles_from, "tiles_to": one.tiles_to}
+            for one in verdict.shape.certificates
+        ],
+        "smallest_failure": None if failure is None else {"k_blocks": failure.k_blocks, "tiles": failure.tiles},
+        "rule": None
+        if rule is None
+        else {
+            "fails_iff": rule.rule and rule.rule.text,
+            "fitted": rule.fitted,
+            "tested": rule.tested,
+            "rejected": rule.candidate.text if rule.candidate and not rule.rule else None,
+            "counterexample": rule.counterexample and dict(rule.counterexample),
+        },
+        "findings": [
+            {"kind": one.kind, "severity": one.severity.value, "message": one.message, **one.facts}
+            for one in verdict.findings
+        ],
+    }
+
+
+def _lines(verdict: Verdict, k_blocks: int | None, tiles: int | None, *, markdown: bool, explain: bool) -> list[str]:
+    params = ", ".join(f"{name}={value}" for name, value in verdict.subject.params.items())
+    title = f"{verdict.subject.name} ({params})"
+    lines = [f"## {title}", ""] if markdown else [title]
+    bullet = "- " if markdown else "  "
+    lines += [bullet + text for text in _summary(verdict, k_blocks, tiles)]
+    lines += [f"{bullet}{one.severity.value} {one.kind}: {one.message}" for one in verdict.findings]
+    if explain:
+        lines += [bullet + text for text in _proof(verdict)]
+    return lines
+
+
+def _summary(verdict: Verdict, k_blocks: int | None, tiles: int | None) -> list[str]:
+    shape = "every tile count" if tiles is None else f"tiles = {tiles}"
+    if verdict.subject.has_k_blocks:
+        shape = ("every k_blocks >= 1" if k_blocks is None else f"k_blocks = {k_blocks}") + f", {shape}"
+    failure = verdict.shape.failure
+    if failure is None:
+        return [f"{'clean' if not verdict.findings else 'incomplete'}: {shape}, every interleaving"]
+    at = f"tiles = {failure.tiles}"
+    at = f"k_blocks = {failure.k_blocks}, {at}" if verdict.subject.has_k_blocks else at
+    several = k_blocks is None or tiles is None
+    lines = [f"fails{'; the smallest shape' if several else ''}: {at}"]
+    report = verdict.rule
+    if report is not None and report.rule is not None:
+        lines.append(f"fails iff {report.rule.text} ({report.fitted} shapes fitted, {report.tested} others tested)")
+    elif report is not None:
+        lines.append("no simple rule separates failing from safe shapes")
+    return lines
+
+
+def _proof(verdict: Verdict) -> list[str]:
+    lines = []
+    for one in verdict.shape.certificates:
+        which = f"k_blocks = {one.k_blocks}" + (f" + {one.period}i" if one.period else "")
+        if one.tiles_from == one.tiles_to:
+            lines.append(f"{which}: checked for {one.tiles_to} tiles")
+        else:
+            lines.append(f"{which}: the state after {one.tiles_to} tiles is that after {one.tiles_from}")
+    return lines

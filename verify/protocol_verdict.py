@@ -1,0 +1,107 @@
+"""The verdict on a protocol for the shapes that were asked for, with the rule that separates failing from safe ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from tilesched.simulator.findings import Finding, Severity
+from tilesched.simulator.protocol.anyshape import ShapeVerdict, decide
+from tilesched.simulator.protocol.kinds import ProtocolKind
+from tilesched.simulator.protocol.ordered import check_ordered
+from tilesched.simulator.protocol.program import Protocol
+
+from .rules import RuleReport, explain_failures
+
+__all__ = ["Subject", "Verdict", "judge"]
+
+_MAX_PERIOD = 32  # k-blocks: the search for a recurrence grows with its third power
+_SECOND_SAMPLE = 200
+_SEED = 20260  # of the second sample: a run repeats exactly
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is judged: a family over shape and parameters."""
+
+    name: str
+    make: Callable[[tuple[int, ...], Mapping[str, int]], Protocol]
+    params: Mapping[str, int]
+    period: str  # the parameter whose value is the period of the ring, in k-blocks
+    has_k_blocks: bool = True
+    varies_period: bool = True  # whether the rule may try other values of it
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`rule` says which shapes fail; it is sought only where several were asked for and one fails."""
+
+    subject: Subject
+    shape: ShapeVerdict
+    findings: tuple[Finding, ...]
+    rule: RuleReport | None = None
+
+
+def judge(subject: Subject, *, k_blocks: int | None, tiles: int | None) -> Verdict:
+    """Decide one shape, or all (None). Raises InputError for parameters outside their bounds."""
+    period = subject.params[subject.period]
+    if not subject.has_k_blocks:
+        k_blocks = 1
+    if (k_blocks is None or tiles is None) and period > _MAX_PERIOD:
+        return Verdict(
+            subject, ShapeVerdict(complete=False), (_undecided(subject, f"{period=} is above {_MAX_PERIOD}"),)
+        )
+    shape = decide(lambda ks: subject.make(ks, subject.params), k_blocks=k_blocks, tiles=tiles, stages=period)
+    if shape.failure is not None:
+        rule = _rule(subject, k_blocks, tiles) if k_blocks is None or tiles is None else None
+        return Verdict(subject, shape, shape.failure.findings, rule)
+    if not shape.complete:
+        return Verdict(
+            subject, shape, (_undecided(subject, "the state does not recur within the limit; small shapes are clean"),)
+        )
+    return Verdict(subject, shape, ())
+
+
+def _undecided(subject: Subject, why: str) -> Finding:
+    return Finding(
+        kind=ProtocolKind.UNDECIDED,
+        message=f"{subject.name} is not decided for every shape: {why}",
+        severity=Severity.INCOMPLETE,
+        facts={"about": subject.name},
+    )
+
+
+def _rule(subject: Subject, k_blocks: int | None, tiles: int | None) -> RuleReport:
+    def fails(params: Mapping[str, int]) -> bool:
+        shape = (params.get("k_blocks", k_blocks or 1),) * params.get("tiles", tiles or 0)
+        return bool(check_ordered(subject.make(shape, {**subject.params, subject.period: params[subject.period]})))
+
+    draw = Random(_SEED)
+    first = [
+        _named(subject, k_blocks, tiles, k, count, period)
+        for period in _periods(subject, 4)
+        for k in (range(1, 9) if k_blocks is None else (k_blocks,))
+        for count in (range(1, 4) if tiles is None else (tiles,))
+    ]
+    second = [
+        _named(subject, k_blocks, tiles, draw.randint(1, 24), draw.randint(1, 5), draw.choice(_periods(subject, 6)))
+        for _ in range(_SECOND_SAMPLE)
+    ]
+    return explain_failures(fails, first, second)
+
+
+def _periods(subject: Subject, most: int) -> Sequence[int]:
+    return range(1, most + 1) if subject.varies_period else (subject.params[subject.period],)
+
+
+def _named(
+    subject: Subject, k_blocks: int | None, tiles: int | None, k: int, count: int, period: int
+) -> dict[str, int]:
+    """A case of the sample; what was asked for as one number is no variable."""
+    case = {subject.period: period}
+    if k_blocks is None:
+        case["k_blocks"] = k
+    if tiles is None:
+        case["tiles"] = count
+    return case
