@@ -1,0 +1,1 @@
+"""The mbarrier protocol: operations, the fast checker, and the exhaustive explorer that keeps it honest."""

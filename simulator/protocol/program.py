@@ -1,0 +1,85 @@
+"""Protocols: barriers, and threads that are lists of operations. A thread stands for the warps that act as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+
+from ..errors import InputError
+from .ops import Arrive, AwaitOwn, Barrier, Expect, Launch, Operation, Slot, Touch, Wait
+
+__all__ = ["MAX_OPERATIONS", "Protocol", "Thread", "thread"]
+
+MAX_OPERATIONS = 4_000_000
+"""Operations of one protocol; more are refused rather than judged in part."""
+
+_MAX_PHASE_COUNT = 2**20 - 1  # semantics.md rule 2: arrivals and bytes of a phase
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """A role's warp (or warps that act as one), in a CTA, with all that it does in order."""
+
+    role: str
+    operations: tuple[Operation, ...]
+    cta: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.role}@CTA{self.cta}"
+
+
+def thread(role: str, operations: Iterable[Operation], cta: int = 0) -> Thread:
+    """Run a role's generator to its end. Raises InputError if that is not within MAX_OPERATIONS."""
+    taken = tuple(islice(operations, MAX_OPERATIONS + 1))
+    if len(taken) > MAX_OPERATIONS:
+        raise InputError(f"role={role!r} has more than {MAX_OPERATIONS} operations")
+    return Thread(role, taken, cta)
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """A kernel's synchronisation for one problem. Raises InputError when a count or size is out of its range."""
+
+    name: str
+    threads: tuple[Thread, ...]
+    params: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        names: dict[tuple[str, int], Barrier] = {}
+        for barrier in self.barriers():
+            if not 1 <= barrier.count <= _MAX_PHASE_COUNT:
+                raise InputError(f"barrier {barrier.name}: count={barrier.count} is outside [1, {_MAX_PHASE_COUNT}]")
+            if names.setdefault((barrier.name, barrier.cta), barrier) != barrier:
+                raise InputError(f"barrier {barrier.name} of CTA {barrier.cta} is used with two counts or kinds")
+        for item in self.threads:
+            for operation in item.operations:
+                if isinstance(operation, Wait) and operation.barrier.cta != item.cta:
+                    raise InputError(
+                        f"{item} waits on {operation.barrier.name} of CTA {operation.barrier.cta}: waits are on barriers "
+                        "of the own CTA (semantics.md rule 21)"
+                    )
+        if not self.threads:
+            raise InputError(f"protocol={self.name!r} has no threads")
+
+    def barriers(self) -> list[Barrier]:
+        """All barriers that any thread or engine touches, in order of first use."""
+        found: dict[Barrier, None] = {}
+        for item in self.threads:
+            for operation in item.operations:
+                if isinstance(operation, Launch):
+                    found.update((signal.barrier, None) for signal in operation.agent.signals)
+                elif isinstance(operation, (Wait, Arrive, Expect, AwaitOwn)):
+                    found[operation.barrier] = None
+        return list(found)
+
+    def slots(self) -> list[Slot]:
+        """All slots that any thread or engine touches, in order of first use."""
+        found: dict[Slot, None] = {}
+        for item in self.threads:
+            for operation in item.operations:
+                if isinstance(operation, Touch):
+                    found[operation.access.slot] = None
+                elif isinstance(operation, Launch):
+                    found.update((access.slot, None) for access in operation.agent.accesses)
+        return list(found)
