@@ -1,4 +1,4 @@
-"""Any number of k-blocks, any number of tiles: run until the state recurs (docs/protocol.md, "Any shape").
+"""Any number of k-blocks, any number of tiles: run until the state recurs (docs/any-shape.md).
 
 A family makes the protocol for a list of tiles, each with its number of k-blocks. The certificate is an induction, of
 which each step is checked: at a fixed K the state after m tiles is that after n, so more tiles bring nothing new; and
@@ -142,7 +142,8 @@ def _k_repeats(family: Family, fixed: Certificate, period: int) -> bool:
     """In each tile up to the recurrence, K + period k-blocks lead where K do, and the next period leads there again."""
     k_blocks, tiles = fixed.k_blocks, fixed.tiles_to
     for tile in range(tiles):
-        for after in (0, tiles - tile):
+        # One tile count: as many tiles in all. Every tile count: the last tile, or one with the recurrence behind it.
+        for after in (tiles - tile - 1,) if fixed.tiles_from == tiles else (0, tiles - tile):
             shapes = [((k_blocks,) * tile, (k_blocks,) * after, k_blocks + extra) for extra in (0, period, 2 * period)]
             base, longer, longest = (family((*before, k, *rest)) for before, rest, k in shapes)
             cuts = [

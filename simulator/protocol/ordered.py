@@ -43,8 +43,12 @@ Stamp: TypeAlias = tuple[int, int]
 
 
 def check_ordered(protocol: Protocol) -> list[Finding]:
-    """What is wrong with a protocol in any interleaving: the first finding of each kind and barrier or slot."""
-    return Run(protocol).judge()
+    """What is wrong with a protocol in any interleaving: the first finding of each kind and barrier or slot.
+
+    Most telling kinds first. After a fault (a transition that is undefined) nothing more is looked for.
+    """
+    order = list(ProtocolKind)
+    return sorted(Run(protocol).judge(), key=lambda finding: order.index(ProtocolKind(finding.kind)))
 
 
 def _reached(clock: Clock, stamps: Iterable[Stamp]) -> bool:
@@ -142,7 +146,7 @@ class Run:
             pass
 
     def judge(self) -> list[Finding]:
-        """Go, and look at what is left; all findings."""
+        """Run to the end, a deadlock or a fault, and look at what that leaves."""
         try:
             self.go()
         except Fault:

@@ -2,7 +2,7 @@
 
 All that the checker of `ordered` will ever look at again is written down, so that it does not depend on how much came
 before. What has settled for good (an old phase, a use of a CTA's memory that is sure to be over) is left out.
-docs/protocol.md says why this is enough.
+docs/any-shape.md says why this is enough.
 """
 
 from __future__ import annotations

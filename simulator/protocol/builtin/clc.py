@@ -66,7 +66,6 @@ def clc_scheduler(params: ClcParams) -> Protocol:
     return Protocol(
         "clc-scheduler",
         tuple(thread(role, cluster.until_all_are_done(body), cta) for role, cta, body in roles),
-        {"grants": params.grants, "slots": params.slots},
     )
 
 

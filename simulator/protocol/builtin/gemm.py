@@ -93,7 +93,6 @@ def _protocol(name: str, params: GemmParams, *, restarts: bool) -> Protocol:
             thread("mma", ring.mma(restarts=restarts)),
             *(thread(f"epilogue{warp}", ring.epilogue(warp)) for warp in warps),
         ),
-        {"stages": params.stages},
     )
 
 

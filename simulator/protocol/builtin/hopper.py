@@ -42,11 +42,7 @@ class _Ring:
 
     def protocol(self, name: str, consumers: list[Iterator[Operation]]) -> Protocol:
         threads = (thread(f"math{group}", consumers[group]) for group in _GROUPS)
-        return Protocol(
-            name,
-            (thread("tma", self.load()), *threads),
-            {"stages": self.params.stages},
-        )
+        return Protocol(name, (thread("tma", self.load()), *threads))
 
     def load(self) -> Iterator[Operation]:
         p = self.params

@@ -35,7 +35,6 @@ def gemm_2cta(params: GemmParams) -> Protocol:
     return Protocol(
         "gemm-2cta",
         tuple(thread(role, pair.until_both_are_done(body), cta) for role, cta, body in roles),
-        {"stages": params.stages},
     )
 
 
