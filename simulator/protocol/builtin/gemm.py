@@ -165,10 +165,11 @@ def stores(params: GemmParams, warp: int, taken: int, cta: int = 0) -> Iterator[
         if warp == 0 and store >= params.store_buffers:
             yield Join((f"store from buffer {buffer}",))
         yield from (Arrive(sync), AwaitOwn(sync))  # before a refill every warp is past the wait of the issuing one
-        yield Touch(Access(slots[warp], Mode.WRITE))
+        turn = store // params.store_buffers
+        yield Touch(Access(slots[warp], Mode.WRITE, turn))
         yield from (Arrive(sync), AwaitOwn(sync))
         if warp == 0:
-            reads = tuple(Access(slot, Mode.READ) for slot in slots)
+            reads = tuple(Access(slot, Mode.READ, turn) for slot in slots)
             group = f"store from buffer {buffer}"
             yield Launch(Agent(group, reads, group=group))
     if warp == 0 and taken == sum(tile is not None for tile in params.work.epilogue) - 1:

@@ -17,26 +17,28 @@ _GROUPS = (0, 1)  # consumer warpgroups
 
 def hopper_cooperative(params: GemmParams) -> Protocol:
     """Both warpgroups take every tile, each half of its rows; a stage is free when both have released it."""
-    ring = _Ring(params, releases=2)
+    ring = _Ring(params, readers=2)
     tiles = list(rounds(params.work.mma, params.loop))
     return ring.protocol("hopper-cooperative", [ring.consume(group, tiles) for group in _GROUPS])
 
 
 def hopper_pingpong(params: GemmParams) -> Protocol:
     """The warpgroups take the tiles in turn; order barriers give tensor core and epilogue to one at a time."""
-    ring = _Ring(params, releases=1)
+    ring = _Ring(params, readers=1)
     tiles = list(rounds(params.work.mma, params.loop))
     return ring.protocol("hopper-pingpong", [ring.take_turns(group, tiles[group::2]) for group in _GROUPS])
 
 
 class _Ring:
-    def __init__(self, params: GemmParams, *, releases: int) -> None:
+    def __init__(self, params: GemmParams, *, readers: int) -> None:
         if params.loop is not Loop.TILE:
             raise InputError("loop=wave is the seed's old loop; the Hopper kernels count tiles: loop=tile")
         self.params = params
         self.full = [Barrier(f"full[{stage}]", 1) for stage in range(params.stages)]
-        self.empty = [Barrier(f"empty[{stage}]", releases) for stage in range(params.stages)]
-        self.slots = [Slot(f"AB_shared[{stage}]") for stage in range(params.stages)]
+        self.empty = [Barrier(f"empty[{stage}]", readers) for stage in range(params.stages)]
+        # Rows of A that one warpgroup reads are a slot of their own, so that a k-block that it leaves out is seen.
+        self.a = [[Slot(f"A_shared[{stage}].{part}") for part in range(readers)] for stage in range(params.stages)]
+        self.b = [Slot(f"B_shared[{stage}]") for stage in range(params.stages)]
         self.mainloop = [Barrier(f"order_mainloop[{group}]", 1) for group in _GROUPS]
         self.order_epilogue = [Barrier(f"order_epilogue[{group}]", 1) for group in _GROUPS]
 
@@ -53,12 +55,12 @@ class _Ring:
                 phase = turns.next(stage)
                 yield Wait(self.empty[stage], phase - 1, ((count // p.stages) & 1) ^ 1)
                 yield Arrive(self.full[stage], tx=size)
-                write = Access(self.slots[stage], Mode.WRITE)
-                yield Launch(Agent(f"load of {self.slots[stage].name}", (write,), (Complete(self.full[stage], size),)))
+                writes = tuple(Access(slot, Mode.WRITE, phase) for slot in (*self.a[stage], self.b[stage]))
+                yield Launch(Agent(f"load of stage {stage}", writes, (Complete(self.full[stage], size),)))
 
     def consume(self, group: int, tiles: list[int]) -> Iterator[Operation]:
         for w in tiles:
-            yield from self.multiply(group, w)
+            yield from self.multiply(group, w, w)
             yield from self.store(group, w)
 
     def take_turns(self, group: int, tiles: list[int]) -> Iterator[Operation]:
@@ -67,13 +69,13 @@ class _Ring:
         for turn, w in enumerate(tiles):
             phase = turn - 1 + group
             yield Wait(self.mainloop[group], phase, phase & 1)
-            yield from self.multiply(group, w)
+            yield from self.multiply(group, w, turn)
             yield Arrive(self.mainloop[other])
             yield Wait(self.order_epilogue[group], phase, phase & 1)
-            yield from self.store(group, w)
+            yield from self.store(group, turn)
             yield Arrive(self.order_epilogue[other])
 
-    def multiply(self, group: int, w: int) -> Iterator[Operation]:
+    def multiply(self, group: int, w: int, turn: int) -> Iterator[Operation]:
         """The main loop keeps one wgmma group in flight: a stage is released when the next group is issued."""
         p = self.params
         accum = Slot(f"registers of math{group}")
@@ -81,8 +83,10 @@ class _Ring:
         for k, count in enumerate(p.counts(w)):
             stage, phase = count % p.stages, count // p.stages
             yield Wait(self.full[stage], phase, phase & 1)
-            accesses = (Access(self.slots[stage], Mode.READ), Access(accum, Mode.UPDATE if k else Mode.WRITE))
-            yield Launch(Agent(f"wgmma of k-block {k}", accesses, queue="wgmma", group=f"wgmma {stage}"))
+            sources = (self.a[stage][group % len(self.a[stage])], self.b[stage])
+            reads = tuple(Access(slot, Mode.READ, phase) for slot in sources)
+            into = Access(accum, Mode.UPDATE if k else Mode.WRITE, turn)
+            yield Launch(Agent(f"wgmma of k-block {k}", (*reads, into), queue="wgmma", group=f"wgmma {stage}"))
             if k:
                 yield Join((f"wgmma {(count - 1) % p.stages}",))
                 yield Arrive(self.empty[(count - 1) % p.stages])
@@ -90,10 +94,10 @@ class _Ring:
             yield Join((f"wgmma {count % p.stages}",))
             yield Arrive(self.empty[count % p.stages])
 
-    def store(self, group: int, w: int) -> Iterator[Operation]:
+    def store(self, group: int, turn: int) -> Iterator[Operation]:
         """Registers to shared memory to a TMA store, that is read before the next one is written."""
         buffer = Slot(f"D_shared.{group}")
-        yield Touch(Access(Slot(f"registers of math{group}"), Mode.READ))
-        yield Touch(Access(buffer, Mode.WRITE))
-        yield Launch(Agent("store of a tile", (Access(buffer, Mode.READ),), group="store"))
+        yield Touch(Access(Slot(f"registers of math{group}"), Mode.READ, turn))
+        yield Touch(Access(buffer, Mode.WRITE, turn))
+        yield Launch(Agent("store of a tile", (Access(buffer, Mode.READ, turn),), group="store"))
         yield Join(("store",))

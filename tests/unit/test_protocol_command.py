@@ -1,0 +1,153 @@
+"""`tilesched-sim protocol` and `protocols`: what is printed, exit codes, and answers to mistakes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tilesched.cli.main import main
+
+RING = """
+from tilesched.simulator.protocol.ops import Access, Agent, Arrive, Barrier, Complete, Launch, Mode, Slot, Touch, Wait
+from tilesched.simulator.protocol.program import Protocol, thread
+
+
+def ring(k_blocks, stages=2, wrong=0):
+    full = [Barrier(f"full[{s}]", 1) for s in range(stages)]
+    empty = [Barrier(f"empty[{s}]", 1) for s in range(stages)]
+    slots = [Slot(f"x[{s}]") for s in range(stages)]
+
+    def produce():
+        for count in range(sum(k_blocks)):
+            s, phase = count % stages, count // stages
+            yield Wait(empty[s], phase - 1, (phase & 1) ^ 1)
+            yield Arrive(full[s], tx=16)
+            yield Launch(Agent("load", (Access(slots[s], Mode.WRITE, phase),), (Complete(full[s], 16),)))
+
+    def consume():
+        for count in range(sum(k_blocks)):
+            s, phase = count % stages, count // stages
+            yield Wait(full[s], phase, 0 if wrong else phase & 1)
+            yield Touch(Access(slots[s], Mode.READ, phase))
+            yield Arrive(empty[s])
+
+    return Protocol("ring", (thread("produce", produce()), thread("consume", consume())))
+
+
+def raises(k_blocks, stages=2):
+    raise RuntimeError("two\\nlines")
+
+
+def nothing(k_blocks, stages=2):
+    return None
+
+
+def no_stages(k_blocks):
+    return None
+"""
+
+
+@pytest.fixture
+def ring(tmp_path: Path) -> str:
+    path = tmp_path / "ring.py"
+    path.write_text(RING)
+    return str(path)
+
+
+def test_a_right_protocol_is_clean_for_every_shape(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["protocol", "hopper-cooperative", "--set", "stages=2", "--explain"]) == 0
+    out = capsys.readouterr().out
+    assert "clean: every k_blocks >= 1, every tile count, every interleaving" in out
+    assert "k_blocks = 6 + 2i: the state after" in out
+
+
+def test_the_seed_fails_and_the_rule_says_when(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["protocol", "seed-1cta", "--set", "epilogue_warps=1", "--set", "subtiles=1"]) == 1
+    out = capsys.readouterr().out
+    assert "fails; the smallest shape: k_blocks = 1, tiles = 2" in out
+    assert "fails iff k_blocks % stages != 0 and tiles >= 2 (96 shapes fitted, 200 others tested)" in out
+    assert "error wrong-phase: " in out
+
+
+def test_one_shape(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["protocol", "seed-1cta", "--k-blocks", "8", "--tiles", "3"]) == 0
+    assert "clean: k_blocks = 8, tiles = 3, every interleaving" in capsys.readouterr().out
+    assert main(["protocol", "seed-1cta", "--k-blocks", "7", "--tiles", "3", "--format", "markdown"]) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("## seed-1cta (")
+    assert "- fails: k_blocks = 7, tiles = 3" in out
+
+
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["protocol", "clc-scheduler", "--set", "finished_count=7", "--format", "json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "tilesched/protocol/1"
+    assert document["verdict"] == "findings"
+    assert document["rule"]["fails_iff"] == "always"
+    assert document["smallest_failure"] == {"k_blocks": 1, "tiles": 0}
+    assert document["findings"][0]["severity"] == "error"
+    assert main(["protocol", "clc-scheduler", "--format", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["findings"] == []
+    assert document["certificates"] == [{"k_blocks": 1, "period": 0, "tiles_from": 2, "tiles_to": 3}]
+
+
+def test_a_period_above_the_limit_is_incomplete(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["protocol", "gemm-1cta", "--set", "stages=33"]) == 3
+    assert "incomplete undecided" in capsys.readouterr().out
+
+
+def test_protocols_lists_names_and_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["protocols"]) == 0
+    assert "gemm-2cta: " in capsys.readouterr().out
+    assert main(["protocols", "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["protocols"]
+    assert "stages" in {param["name"] for param in rows[0]["params"]}
+
+
+def test_a_protocol_of_the_user(ring: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["protocol", "--protocol", f"{ring}:ring", "--set", "stages=3"]) == 0
+    assert "clean: every k_blocks >= 1, every tile count" in capsys.readouterr().out
+    assert main(["protocol", "--protocol", f"{ring}:ring", "--set", "wrong=1"]) == 1
+    assert "wrong-parity" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["nope"], "protocol='nope' is unknown"),
+        (["gemm-1cta", "--set", "stages=0"], "stages=0 is outside [1, 1048575]"),
+        (["gemm-1cta", "--set", "depth=2"], "depth=2 is no parameter of gemm-1cta"),
+        (["gemm-1cta", "--set", "stages"], "set='stages' is not NAME=N"),
+        (["gemm-1cta", "--set", "tma_store=2", "--tiles", "1"], "tma_store=2 is outside [0, 1]"),
+        (["gemm-1cta", "--k-blocks", "few"], "k-blocks: 'few' is not an integer"),
+        (["gemm-1cta", "--k-blocks", "0"], "k-blocks=0 is outside [1, "),
+        (["gemm-1cta", "--tiles", "-1"], "tiles=-1 is outside [0, "),
+        (["clc-scheduler", "--k-blocks", "2"], "k-blocks=2 means nothing to clc-scheduler"),
+        (["--protocol", "missing.py:f"], "protocol file 'missing.py' does not exist"),
+        (["--protocol", "missing.py"], "is neither a built-in nor FILE.py:FUNCTION"),
+    ],
+)
+def test_mistakes_are_answered_in_one_line(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["protocol", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert text in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("raises", "RuntimeError: two lines"),
+        ("nothing", "the function returned NoneType, not a Protocol"),
+        ("no_stages", "the function takes k_blocks, not k_blocks and stages"),
+        ("absent", "has no function 'absent'"),
+    ],
+)
+def test_mistakes_in_a_users_file(ring: str, name: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["protocol", "--protocol", f"{ring}:{name}"]) == 2
+    error = capsys.readouterr().err
+    assert text in error
+    assert error.count("\n") == 1
