@@ -46,7 +46,12 @@ def moment(protocol: Protocol, cuts: Sequence[int]) -> Moment | None:
     run.check_laps()
     if run.findings:
         return None
-    by_state = {one.barrier for who in protocol.threads for one in who.operations if isinstance(one, AwaitOwn)}
+    by_state = {
+        (number, one.barrier)
+        for number, who in enumerate(protocol.threads)
+        for one in who.operations
+        if isinstance(one, AwaitOwn)
+    }
     phases = {barrier: state.value.phase for barrier, state in run.barriers.items()}
     versions = {slot: past.versions for slot, past in run.slots.items()}
     return Moment(tuple(run.at), _Writer(run, by_state).state(), phases, versions)
@@ -104,9 +109,9 @@ class _Writer:
     what is to come is later than all that is there. So each becomes a rank among the values that will be asked about.
     """
 
-    def __init__(self, run: Run, by_state: set[Barrier]) -> None:
+    def __init__(self, run: Run, by_state: set[tuple[int, Barrier]]) -> None:
         self.run = run
-        self.by_state = by_state  # barriers that are waited for by state, at any time
+        self.by_state = by_state  # which thread waits by state for which barrier, at any time
         self.components = len(run.clocks[0])
         self.asked: list[list[int]] | None = None  # by component, sorted; None while they are gathered
         self.gathered: list[set[int]] = [set() for _ in range(self.components)]
@@ -167,7 +172,7 @@ class _Writer:
         state = self.run.barriers[barrier]
         phase = state.value.phase
         recent = range(max(0, phase - _RECENT), phase)
-        own = sorted((who, at) for (who, which), at in self.run.own.items() if which == barrier)
+        own = sorted((who, self.run.own.get((who, which), 0)) for who, which in self.by_state if which == barrier)
         return (
             (state.value.expected, state.value.pending, state.value.tx, min(phase, _RECENT)),
             tuple((self.clock(one.clock), self.stamp(one.stamp), one.arrives, one.expects) for one in state.open),
@@ -175,7 +180,7 @@ class _Writer:
             tuple(
                 tuple(self.stamp(wait) for wait, _ in state.waits.get(at, ())) for at in range(phase - _RECENT, phase)
             ),
-            tuple((who, *self.awaited(state, at)) for who, at in own if barrier in self.by_state),
+            tuple((who, *self.awaited(state, at)) for who, at in own),
         )
 
     def awaited(self, state: BarrierState, at: int) -> State:

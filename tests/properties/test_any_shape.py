@@ -154,3 +154,22 @@ def test_a_family_without_recurrence_is_incomplete() -> None:
     verdict = decide(grows, k_blocks=2, tiles=None, stages=2)
     assert verdict.failure is None
     assert not verdict.complete
+
+
+@given(st.integers(1, 3), st.lists(st.integers(0, 2), min_size=8, max_size=8))
+def test_a_certificate_is_never_wrong_about_a_random_ring(stages: int, factors: list[int]) -> None:
+    """Stage and parity from any small combination of running count, tile and k: mostly wrong, sometimes right."""
+    a, b, c, d, e, f, g, h = factors
+
+    def stage(count: int, tile: int, k: int) -> int:
+        return (a * count + b * k + c * tile + d) % stages
+
+    def parity(count: int, tile: int, k: int) -> int:
+        return (e * (count // stages) + f * (k // stages) + g * tile + h) & 1
+
+    family = _Bug(stages, stage, parity)
+    verdict = decide(family, k_blocks=None, tiles=None, stages=stages)
+    if verdict.failure is not None:
+        assert not clean(family, verdict.failure.k_blocks, verdict.failure.tiles)
+    elif verdict.complete:
+        assert all(clean(family, k, tiles) for k in range(1, 5 * stages) for tiles in range(8))
