@@ -19,6 +19,8 @@ COMMANDS = {
     "tiles": "print every worker's work tiles in order",
     "schedulers": "list the schedulers with parameters, defaults and sources",
     "golden": "hold the schedulers against a file of golden vectors",
+    "protocol": "check a built-in mbarrier protocol in every interleaving",
+    "protocols": "list the built-in protocols",
     "record": "run a kernel and record which CTA computed which tile",
     "verify": "check a recorded trace against the model",
 }

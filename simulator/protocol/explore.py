@@ -50,6 +50,16 @@ class Exploration:
 
 
 @dataclass(frozen=True, slots=True)
+class _Step:
+    """A step of a thread or an engine: where it leads (nowhere after a fault), what is wrong with it as such."""
+
+    text: str
+    to: _State | None
+    wrong: ProtocolKind | None = None
+    landed: tuple[Place, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class _Work:
     """An agent that has not ended (`agent`), or a signal of an ended one that has not come yet."""
 
@@ -90,16 +100,16 @@ def explore(protocol: Protocol, *, max_states: int = 200_000) -> Exploration:
 
         for kind in space.wrong_in(state):
             found.setdefault(kind, history())
-        for step, successor, place in space.successors(state):
-            if place is not None and landed.setdefault(place[0], place[1]) != place[1]:
-                found.setdefault(ProtocolKind.WRONG_PHASE, history(step))
-            if isinstance(successor, ProtocolKind):
-                found.setdefault(successor, history(step))
-            elif successor not in parent:
+        for step in space.successors(state):
+            if step.landed is not None and landed.setdefault(*step.landed) != step.landed[1]:
+                found.setdefault(ProtocolKind.WRONG_PHASE, history(step.text))
+            if step.wrong is not None:
+                found.setdefault(step.wrong, history(step.text))
+            if step.to is not None and step.to not in parent:
                 if len(parent) >= max_states:
                     return Exploration(found, len(parent), complete=False)
-                parent[successor] = (state, step)
-                frontier.append(successor)
+                parent[step.to] = (state, step.text)
+                frontier.append(step.to)
     return Exploration(found, len(parent), complete=True)
 
 
@@ -125,28 +135,27 @@ class _Space:
         operations = self.threads[thread].operations
         return operations[state.at[thread]] if state.at[thread] < len(operations) else None
 
-    def successors(self, state: _State) -> Iterator[tuple[str, _State | ProtocolKind, tuple[Place, int] | None]]:
-        """Steps, each with the state or the fault that it leads to, and what landed in which phase."""
+    def successors(self, state: _State) -> Iterator[_Step]:
+        """Every step that is possible, in its state."""
         for thread in range(len(self.threads)):
             operation = self.next_of(state, thread)
             if isinstance(operation, Launch):
                 # Nothing else can see or hinder a launch, so it alone stands for all orders (an ample set).
-                yield self._launch(state, thread, operation.agent)
+                work = _Work(thread, operation.agent, state.at[thread])
+                to = replace(self._gone(state, thread), work=state.work | {work})
+                yield _Step(f"{self.threads[thread]}: {_text(operation)}", to)
                 return
         for thread, who in enumerate(self.threads):
             operation = self.next_of(state, thread)
             if operation is not None and self._possible(state, thread, operation):
-                gone = replace(state, at=_put(state.at, thread, state.at[thread] + 1))
                 place = (thread, state.at[thread], 0)
-                yield self._do(gone, thread, operation, f"{who}: {_text(operation)}", place)
+                yield self._do(self._gone(state, thread), thread, operation, f"{who}: {_text(operation)}", place)
         for work in state.work:
             if self._can_end(state, work):
                 yield self._end(state, work)
 
-    def _launch(self, state: _State, thread: int, agent: Agent) -> tuple[str, _State, None]:
-        work = _Work(thread, agent, state.at[thread])
-        gone = replace(state, at=_put(state.at, thread, state.at[thread] + 1), work=state.work | {work})
-        return f"{self.threads[thread]}: launches {agent.name}", gone, None
+    def _gone(self, state: _State, thread: int) -> _State:
+        return replace(state, at=_put(state.at, thread, state.at[thread] + 1))
 
     def _possible(self, state: _State, thread: int, operation: Operation) -> bool:
         if isinstance(operation, Wait):
@@ -162,23 +171,18 @@ class _Space:
             )
         return True
 
-    def _do(
-        self, state: _State, thread: int, operation: Operation | Signal, step: str, place: Place
-    ) -> tuple[str, _State | ProtocolKind, tuple[Place, int] | None]:
+    def _do(self, state: _State, thread: int, operation: Operation | Signal, text: str, place: Place) -> _Step:
         """An operation of a thread, or a signal of its engine, that is possible."""
         if isinstance(operation, Touch):
-            return step, self._access(state, operation.access), None
+            return _Step(text, *self._access(state, operation.access))
         if isinstance(operation, Wait):
             observed = _put(state.observed, self.barriers[operation.barrier], True)
-            return step, replace(state, observed=observed), None
+            return _Step(text, replace(state, observed=observed))
         if not isinstance(operation, (Arrive, Expect, Complete)):
-            return step, state, None
+            return _Step(text, state)
         which = self.barriers[operation.barrier]
         before = state.barriers[which]
         landed = place, before.phase
-        is_mbarrier = operation.barrier.kind is BarrierKind.MBARRIER
-        if isinstance(operation, Arrive) and is_mbarrier and before.phase and not state.observed[which]:
-            return step, ProtocolKind.UNOBSERVED, landed
         try:
             if isinstance(operation, Arrive):
                 after = before.arrive(operation.count, tx=operation.tx)
@@ -187,28 +191,32 @@ class _Space:
             else:
                 after = before.complete(operation.tx)
         except Fault as fault:
-            return step, ProtocolKind(str(fault.kind)), landed
+            return _Step(text, None, ProtocolKind(str(fault.kind)), landed)
         observed = state.observed if after.phase == before.phase else _put(state.observed, which, False)
-        own = state.own
+        own, wrong = state.own, None
         if isinstance(operation, Arrive):
             kept = (item for item in own if item[:2] != (thread, which))
             own = tuple(sorted([*kept, (thread, which, before.phase)]))
-        return step, replace(state, barriers=_put(state.barriers, which, after), observed=observed, own=own), landed
+            is_mbarrier = operation.barrier.kind is BarrierKind.MBARRIER
+            if is_mbarrier and before.phase and not state.observed[which]:
+                wrong = ProtocolKind.UNOBSERVED
+        to = replace(state, barriers=_put(state.barriers, which, after), observed=observed, own=own)
+        return _Step(text, to, wrong, landed)
 
-    def _access(self, state: _State, access: Access) -> _State | ProtocolKind:
+    def _access(self, state: _State, access: Access) -> tuple[_State | None, ProtocolKind | None]:
         which = self.slots[access.slot]
         versions, read = state.slots[which]
         if access.mode is Mode.WRITE:
             if access.version is not None and access.version != versions:
-                return ProtocolKind.STALE
+                return None, ProtocolKind.STALE
             if not read:
-                return ProtocolKind.OVERWRITTEN
-            return replace(state, slots=_put(state.slots, which, (versions + 1, False)))
+                return None, ProtocolKind.OVERWRITTEN
+            return replace(state, slots=_put(state.slots, which, (versions + 1, False))), None
         if versions == 0:
-            return ProtocolKind.UNWRITTEN
+            return None, ProtocolKind.UNWRITTEN
         if access.version is not None and access.version != versions - 1:
-            return ProtocolKind.STALE
-        return replace(state, slots=_put(state.slots, which, (versions, read or access.mode is Mode.READ)))
+            return None, ProtocolKind.STALE
+        return replace(state, slots=_put(state.slots, which, (versions, read or access.mode is Mode.READ))), None
 
     def _can_end(self, state: _State, work: _Work) -> bool:
         if not isinstance(work.item, Agent) or work.item.queue is None:
@@ -220,19 +228,20 @@ class _Space:
             for other in state.work
         )
 
-    def _end(self, state: _State, work: _Work) -> tuple[str, _State | ProtocolKind, tuple[Place, int] | None]:
+    def _end(self, state: _State, work: _Work) -> _Step:
         left = replace(state, work=state.work - {work})
+        who = self.threads[work.owner]
         if not isinstance(work.item, Agent):
-            step = f"{self.threads[work.owner]}'s engine: {_text(work.item)}"
-            return self._do(left, work.owner, work.item, step, (work.owner, work.launch, work.signal + 1))
-        step = f"{self.threads[work.owner]}'s engine ends {work.item.name}"
+            place = (work.owner, work.launch, work.signal + 1)
+            return self._do(left, work.owner, work.item, f"{who}'s engine: {_text(work.item)}", place)
+        text = f"{who}'s engine ends {work.item.name}"
         for access in work.item.accesses:
-            after = self._access(left, access)
-            if isinstance(after, ProtocolKind):
-                return step, after, None
+            after, wrong = self._access(left, access)
+            if after is None:
+                return _Step(text, None, wrong)
             left = after
         signals = {_Work(work.owner, item, work.launch, index) for index, item in enumerate(work.item.signals)}
-        return step, replace(left, work=left.work | signals), None
+        return _Step(text, replace(left, work=left.work | signals))
 
     def wrong_in(self, state: _State) -> Iterator[ProtocolKind]:
         """What is wrong with a state as such."""

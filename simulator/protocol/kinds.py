@@ -8,23 +8,23 @@ __all__ = ["ProtocolKind"]
 
 
 class ProtocolKind(StrEnum):
-    """What can be wrong with a protocol; the rules are those of semantics.md."""
+    """What can be wrong with a protocol, most telling first; the rules are those of docs/protocol.md."""
 
     DEADLOCK = "deadlock"  # threads wait for what cannot come any more
-    WRONG_PARITY = "wrong-parity"  # a wait's parity is not that of the phase that it means (rule 19)
-    EARLY_WAIT = "early-wait"  # a wait can look while an earlier phase than it means is open, and pass at once (17)
-    LAPPED = "lapped"  # the phase after the one that is meant can end before the wait looks (rule 20)
-    UNOBSERVED = "unobserved"  # an arrival can come before any wait saw the end of the phase before (rule 15)
-    WRONG_PHASE = "wrong-phase"  # an arrival, or bytes, can land in an earlier phase than they are meant for (rule 9)
-    EARLY_TX = "early-tx"  # the phase can end before all its bytes are announced (rule 14)
     ARRIVE_OVERFLOW = "arrive-overflow"  # more arrivals than are pending (rule 9)
     TX_RANGE = "tx-range"  # the tx-count leaves its range (rule 2)
     WRONG_BYTES = "wrong-bytes"  # bytes that are announced and bytes that are delivered differ, for good
+    WRONG_PARITY = "wrong-parity"  # a wait's parity is not that of the phase that it means (rule 19)
+    STALE = "stale"  # a slot is accessed in another version than is meant
     RACE = "race"  # two accesses to a slot, one of them a write, in no order
     UNWRITTEN = "read-before-written"  # a slot is read that nothing was written to
     OVERWRITTEN = "overwritten"  # a slot is written again before anyone read it
-    STALE = "stale"  # a slot is accessed in another version than is meant
-    UNREAD = "unread"  # a slot is written and never read: a result that is not stored
+    LAPPED = "lapped"  # the phase after the one that is meant can end before the wait looks (rule 20)
+    EARLY_WAIT = "early-wait"  # a wait can look while an earlier phase than it means is open, and pass (rule 17)
+    EARLY_TX = "early-tx"  # the phase can end before all its bytes are announced (rule 14)
+    WRONG_PHASE = "wrong-phase"  # an arrival, or bytes, can land in an earlier phase than meant (rule 9)
+    UNOBSERVED = "unobserved"  # an arrival can come before any wait saw the end of the phase before (rule 15)
     PEER_EXIT = "peer-exit"  # a CTA can be gone while its barriers or slots are still used from outside
     IN_FLIGHT = "in-flight"  # a CTA can be gone while an engine still works on its own slots
+    UNREAD = "unread"  # a slot is written and never read: a result that is not stored
     LEFTOVER = "leftover"  # a phase has begun and not ended when all threads are done

@@ -43,8 +43,12 @@ Stamp: TypeAlias = tuple[int, int]
 
 
 def check_ordered(protocol: Protocol) -> list[Finding]:
-    """What is wrong with a protocol in any interleaving: the first finding of each kind and barrier or slot."""
-    return _Run(protocol).judge()
+    """What is wrong with a protocol in any interleaving: the first finding of each kind and barrier or slot.
+
+    Most telling kinds first. After a fault (a transition that is undefined) nothing more is looked for.
+    """
+    order = list(ProtocolKind)
+    return sorted(_Run(protocol).judge(), key=lambda finding: order.index(ProtocolKind(finding.kind)))
 
 
 def _reached(clock: Clock, stamps: Iterable[Stamp]) -> bool:
@@ -133,6 +137,7 @@ class _Run:
         self.findings: dict[tuple[ProtocolKind, str], Finding] = {}
 
     def judge(self) -> list[Finding]:
+        """Run to the end, a deadlock or a fault, and look at what that leaves."""
         try:
             while any(self._advance(thread) for thread in range(len(self.threads))):
                 pass
@@ -202,7 +207,7 @@ class _Run:
                 meant=phase,
                 parity=parity,
             )
-        if not state.surely_ended(clock, phase):
+        if parity is not None and not state.surely_ended(clock, phase):
             self.report(
                 ProtocolKind.EARLY_WAIT,
                 barrier.name,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import islice
 
 from ..errors import InputError
@@ -11,8 +11,8 @@ from .ops import Arrive, AwaitOwn, Barrier, Expect, Launch, Operation, Slot, Tou
 
 __all__ = ["MAX_OPERATIONS", "Protocol", "Thread", "thread"]
 
-MAX_OPERATIONS = 4_000_000
-"""Operations of one protocol; more are refused rather than judged in part."""
+MAX_OPERATIONS = 1_000_000
+"""Operations of all threads of a protocol; more are refused rather than judged in part."""
 
 _MAX_PHASE_COUNT = 2**20 - 1  # semantics.md rule 2: arrivals and bytes of a phase
 
@@ -43,9 +43,11 @@ class Protocol:
 
     name: str
     threads: tuple[Thread, ...]
-    params: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        total = sum(len(item.operations) for item in self.threads)
+        if total > MAX_OPERATIONS:
+            raise InputError(f"operations={total} is outside [0, {MAX_OPERATIONS}]")
         names: dict[tuple[str, int], Barrier] = {}
         for barrier in self.barriers():
             if not 1 <= barrier.count <= _MAX_PHASE_COUNT:
@@ -54,10 +56,12 @@ class Protocol:
                 raise InputError(f"barrier {barrier.name} of CTA {barrier.cta} is used with two counts or kinds")
         for item in self.threads:
             for operation in item.operations:
+                if isinstance(operation, Wait) and operation.phase < -1:
+                    raise InputError(f"{item} waits on {operation.barrier.name}: phase={operation.phase} is below -1")
                 if isinstance(operation, Wait) and operation.barrier.cta != item.cta:
                     raise InputError(
-                        f"{item} waits on {operation.barrier.name} of CTA {operation.barrier.cta}: waits are on barriers "
-                        "of the own CTA (semantics.md rule 21)"
+                        f"{item} waits on {operation.barrier.name} of CTA {operation.barrier.cta}: waits are on "
+                        "barriers of the own CTA (semantics.md rule 21)"
                     )
         if not self.threads:
             raise InputError(f"protocol={self.name!r} has no threads")
