@@ -6,11 +6,14 @@ import argparse
 import json
 
 from tilesched.simulator.errors import InputError
+from tilesched.simulator.findings import Verdict as Code
 from tilesched.simulator.findings import verdict_of
+from tilesched.simulator.protocol.anyshape import Failure
 from tilesched.simulator.protocol.builtin import BUILT_INS, get
 from tilesched.verify.protocol_verdict import Subject, Verdict, judge
 
-from .options import integer
+from .document import finding_json
+from .options import add_format_arguments, did_you_mean, integer
 
 __all__ = ["add_arguments", "run"]
 
@@ -30,8 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--k-blocks", default="any", metavar="N|any", help="k-blocks of a tile (default: any)")
     parser.add_argument("--tiles", default="any", metavar="N|any", help="tiles of a worker (default: any)")
-    parser.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="(default: text)")
-    parser.add_argument("--explain", action="store_true", help="print the certificate, step by step")
+    parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="print the certificate, or the smallest failing shape and an interleaving that shows it",
+    )
+    add_format_arguments(parser, "text", "json", "markdown")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -43,6 +50,8 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"k-blocks={k_blocks} means nothing to {subject.name}, which has no k-blocks")
     verdict = judge(subject, k_blocks=k_blocks, tiles=tiles)
     code = verdict_of(verdict.findings)
+    if code is Code.CLEAN and args.quiet:
+        return code
     if args.format == "json":
         print(json.dumps(_document(verdict, code.name.lower(), k_blocks, tiles), indent=2))
     else:
@@ -55,6 +64,8 @@ def _subject(args: argparse.Namespace, given: dict[str, int]) -> Subject:
         from tilesched.verify.user_protocol import user_subject
 
         return user_subject(args.protocol, given)
+    if args.name not in BUILT_INS:
+        raise InputError(f"protocol={args.name!r} is unknown; {did_you_mean(args.name, BUILT_INS)}")
     one = get(args.name)
     return Subject(one.name, one.make, one.with_defaults(given), one.period, one.has_k_blocks, one.period not in given)
 
@@ -104,10 +115,7 @@ def _document(verdict: Verdict, code: str, k_blocks: int | None, tiles: int | No
             "rejected": rule.candidate.text if rule.candidate and not rule.rule else None,
             "counterexample": rule.counterexample and dict(rule.counterexample),
         },
-        "findings": [
-            {"kind": one.kind, "severity": one.severity.value, "message": one.message, **one.facts}
-            for one in verdict.findings
-        ],
+        "findings": [finding_json(one) for one in verdict.findings],
     }
 
 
@@ -143,11 +151,28 @@ def _summary(verdict: Verdict, k_blocks: int | None, tiles: int | None) -> list[
 
 
 def _proof(verdict: Verdict) -> list[str]:
+    if verdict.shape.failure is not None:
+        return _story(verdict.subject, verdict.shape.failure)
     lines = []
     for one in verdict.shape.certificates:
         which = f"k_blocks = {one.k_blocks}" + (f" + {one.period}i" if one.period else "")
+        which = f"{which}: " if verdict.subject.has_k_blocks else ""
         if one.tiles_from == one.tiles_to:
-            lines.append(f"{which}: checked for {one.tiles_to} tiles")
+            lines.append(f"{which}checked for {one.tiles_to} tiles")
         else:
-            lines.append(f"{which}: the state after {one.tiles_to} tiles is that after {one.tiles_from}")
+            lines.append(f"{which}the state after {one.tiles_to} tiles is that after {one.tiles_from}")
     return lines
+
+
+def _story(subject: Subject, failure: Failure) -> list[str]:
+    from tilesched.verify.counterexample import smallest_failure
+
+    example = smallest_failure(subject, failure.k_blocks, failure.tiles)
+    if example is None:
+        return []
+    shape = f"{subject.period} = {example.params[subject.period]}, tiles = {example.tiles}"
+    shape = f"k_blocks = {example.k_blocks}, {shape}" if subject.has_k_blocks else shape
+    if example.steps is None:
+        return [f"{shape} fails, too; no interleaving was found within the limit of states"]
+    steps = [f"{number:>4}. {step}" for number, step in enumerate(example.steps, start=1)]
+    return [f"{shape}: a shortest way to {example.kind}", *steps]

@@ -21,6 +21,7 @@ __all__ = ["draw_heatmap", "heatmap_figure"]
 FORMATS = (".png", ".svg")
 _MAX_LABELS = 24  # cells along an axis up to which each cell states its number
 _MAX_MARKS = 400  # marked cells up to which each gets a mark larger than itself
+_MARK_SHIFT = 5.0  # points, a little over the radius of a mark
 _MISSING, _REPEATED = "white", "black"  # neither is a colour of the maps, in grey as little as in colour
 
 
@@ -87,11 +88,13 @@ def _panel(
         aspect="auto" if stretch else "equal",
         extent=(-0.5, tile_map.tiles_n - 0.5, tile_map.tiles_m - 0.5, -0.5),
     )
-    for flags, colour, mark, symbol in (
-        (tile_map.missing, _MISSING, _REPEATED, "x"),
-        (tile_map.repeated, _REPEATED, _MISSING, "+"),
+    for flags, colour, mark, symbol, aside in (
+        (tile_map.missing, _MISSING, _REPEATED, "x", -_MARK_SHIFT),
+        (tile_map.repeated, _REPEATED, _MISSING, "+", _MARK_SHIFT),
     ):
-        _mark(axes, tile_map, flags, colour, mark, symbol)
+        _fill(axes, flags, colour)
+        if flags.sum() <= _MAX_MARKS:
+            _mark(axes, tile_map, flags, colour, mark, symbol, aside)
     if max(rows, columns) <= _MAX_LABELS:
         _label_cells(axes, tile_map, values, largest)
     axes.set_title(f"by {label}")
@@ -104,24 +107,37 @@ def _panel(
         colorbar.ax.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=8, min_n_ticks=1))
 
 
-def _mark(axes: Axes, tile_map: TileMap, flags: npt.NDArray[np.bool_], colour: str, mark: str, symbol: str) -> None:
-    """Fill the flagged cells, and where there are few put a mark on each that no scale can hide."""
+def _fill(axes: Axes, flags: npt.NDArray[np.bool_], colour: str) -> None:
     from matplotlib.colors import ListedColormap
 
-    if not flags.any():
-        return
-    axes.imshow(
-        np.ma.masked_equal(flags.astype(np.uint8), 0),
-        cmap=ListedColormap([colour]),
-        interpolation="nearest",
-        aspect=axes.get_aspect(),
-        extent=axes.images[0].get_extent(),
-    )
-    if flags.sum() <= _MAX_MARKS:
-        rows, columns = np.nonzero(flags)
+    if flags.any():
+        axes.imshow(
+            np.ma.masked_equal(flags.astype(np.uint8), 0),
+            cmap=ListedColormap([colour]),
+            interpolation="nearest",
+            aspect=axes.get_aspect(),
+            extent=axes.images[0].get_extent(),
+        )
+
+
+def _mark(
+    axes: Axes, tile_map: TileMap, flags: npt.NDArray[np.bool_], colour: str, mark: str, symbol: str, aside: float
+) -> None:
+    """Put a mark on each flagged cell that no scale can hide, nor the edge of the grid.
+
+    A cell that holds both a missing and a repeated tile gets both marks, each `aside` points from its middle.
+    """
+    from matplotlib.transforms import ScaledTranslation
+
+    both = tile_map.missing & tile_map.repeated
+    for cells, points in ((flags & ~both, 0.0), (flags & both, aside)):
+        if not cells.any():
+            continue
+        rows, columns = np.nonzero(cells)
         x, y = _centre(columns, tile_map.cell_n, tile_map.tiles_n), _centre(rows, tile_map.cell_m, tile_map.tiles_m)
-        axes.scatter(x, y, s=70, c=colour, edgecolors=mark, linewidths=1.2, zorder=3)
-        axes.scatter(x, y, s=28, c=mark, marker=symbol, linewidths=1.4, zorder=4)
+        place = axes.transData + ScaledTranslation(points / 72, 0, axes.figure.dpi_scale_trans)
+        axes.scatter(x, y, s=70, c=colour, edgecolors=mark, linewidths=1.2, zorder=3, transform=place, clip_on=False)
+        axes.scatter(x, y, s=28, c=mark, marker=symbol, linewidths=1.4, zorder=4, transform=place, clip_on=False)
 
 
 def _centre(cell: npt.NDArray[np.int64], width: int, tiles: int) -> npt.NDArray[np.float64]:

@@ -129,7 +129,7 @@ class Run:
             for operation in who.operations
             if isinstance(operation, Launch) and operation.agent.queue is not None
         }
-        first = len(self.threads) + len(self.barriers)
+        first = self.first_queue = len(self.threads) + len(self.barriers)
         self.queues = {name: first + index for index, name in enumerate(names)}
         self.queue_length = dict.fromkeys(self.queues, 0)
         self.slots = {slot: _SlotState() for slot in protocol.slots()}
@@ -200,6 +200,9 @@ class Run:
             case Join(groups):
                 for group in groups:
                     for stamps in self.groups.pop((thread, group), []):
+                        for component, value in stamps:
+                            if component >= self.first_queue:  # a queue ends its work in order
+                                clock[component] = max(clock[component], value)
                         stamps.append(stamp)
         return True
 

@@ -6,7 +6,9 @@ from tilesched.simulator.devices import DEVICES, device
 from tilesched.simulator.errors import InputError
 
 
-@pytest.mark.parametrize(("name", "sms"), [("b200", 148), ("H100", 132), ("RTX PRO 6000", 188), ("h100_pcie", 114)])
+@pytest.mark.parametrize(
+    ("name", "sms"), [("b200", 148), ("H100", 132), ("RTX PRO 6000", 188), ("h100_pcie", 114), ("GB300", 152)]
+)
 def test_names_are_forgiving(name: str, sms: int) -> None:
     assert device(name).sm_count == sms
 

@@ -106,6 +106,17 @@ def test_a_missing_and_a_repeated_tile_are_marked(shape: tuple[int, int]) -> Non
     assert clean.get_suptitle().splitlines()[1].endswith("each exactly once")
 
 
+@pytest.mark.parametrize("shape", [(2, 2), (600, 700)])
+def test_no_mark_hides_another_or_is_cut(shape: tuple[int, int]) -> None:
+    """In the larger grid the two tiles share a cell, in its corner."""
+    for axes in heatmap_figure(tile_map(one_tile_moved(*shape))).axes[:2]:
+        places = [mark.get_offset_transform().transform(mark.get_offsets())[0] for mark in axes.collections]
+        missing, _, repeated, _ = places
+        radius = np.sqrt(70) / 2 / 72 * axes.get_figure().dpi  # of a mark of 70 square points
+        assert np.linalg.norm(missing - repeated) > 2 * radius
+        assert not any(mark.get_clip_on() for mark in axes.collections)
+
+
 def test_the_same_schedule_gives_the_same_file(tmp_path: Path) -> None:
     found: TileMap = tile_map(schedule(4, 9, 3, name="manual_1cta"))
     for suffix in (".png", ".svg"):

@@ -94,6 +94,19 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert document["certificates"] == [{"k_blocks": 1, "period": 0, "tiles_from": 2, "tiles_to": 3}]
 
 
+def test_quiet_says_nothing_of_what_is_clean(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["protocol", "seed-1cta", "--k-blocks", "4", "--tiles", "1", "--quiet"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_explain_shows_the_smallest_shape_and_an_interleaving(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["protocol", "seed-1cta", "--set", "stages=3", "--k-blocks", "5", "--tiles", "4", "--explain"]
+    assert main(arguments) == 1
+    out = capsys.readouterr().out
+    assert "k_blocks = 1, stages = 3, tiles = 2: a shortest way to wrong-phase" in out
+    assert "\n     1. tma@CTA0: " in out
+
+
 def test_a_period_above_the_limit_is_incomplete(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["protocol", "gemm-1cta", "--set", "stages=33"]) == 3
     assert "incomplete undecided" in capsys.readouterr().out
@@ -117,7 +130,8 @@ def test_a_protocol_of_the_user(ring: str, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["nope"], "protocol='nope' is unknown"),
+        (["gemm-3cta"], "protocol='gemm-3cta' is unknown; did you mean"),
+        (["gemm-1cta", "--k-blocks", "99999", "--tiles", "9"], "more than 1000000 operations"),
         (["gemm-1cta", "--set", "stages=0"], "stages=0 is outside [1, 1048575]"),
         (["gemm-1cta", "--set", "depth=2"], "depth=2 is no parameter of gemm-1cta"),
         (["gemm-1cta", "--set", "stages"], "set='stages' is not NAME=N"),

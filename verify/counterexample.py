@@ -1,0 +1,61 @@
+"""The smallest shape on which a protocol goes wrong, and a shortest interleaving that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tilesched.simulator.protocol.explore import explore
+from tilesched.simulator.protocol.kinds import ProtocolKind
+from tilesched.simulator.protocol.ordered import check_ordered
+
+from .protocol_verdict import Subject
+
+__all__ = ["Counterexample", "smallest_failure"]
+
+_MAX_STATES = 300_000
+_TELLING = (ProtocolKind.DEADLOCK, ProtocolKind.RACE, ProtocolKind.STALE, ProtocolKind.LAPPED)
+"""Kinds that show harm, most telling first; a wrong arrival alone is shown only where none of them is reachable."""
+_TO_ONE = ("epilogue_warps", "subtiles")
+"""Parameters that multiply the interleavings, hardly ever the ways to go wrong: 1 is tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counterexample:
+    """A shape, what goes wrong there, and the steps to it; `steps` is None if exploring it met the limit."""
+
+    k_blocks: int
+    tiles: int
+    params: Mapping[str, int]
+    kind: ProtocolKind | None
+    steps: Sequence[str] | None
+
+
+def smallest_failure(subject: Subject, k_blocks: int, tiles: int) -> Counterexample | None:
+    """Shrink a failing shape to the fewest stages, k-blocks and tiles that fail alike; None if it does not fail."""
+    wrong = {finding.kind for finding in check_ordered(subject.make((k_blocks,) * tiles, subject.params))}
+    for k, count, params in _by_size(subject, k_blocks, tiles):
+        protocol = subject.make((k,) * count, params)
+        if not wrong & {finding.kind for finding in check_ordered(protocol)}:
+            continue
+        exploration = explore(protocol, max_states=_MAX_STATES)
+        for kind in (*_TELLING, *exploration.found):
+            if kind in exploration.found:
+                return Counterexample(k, count, params, kind, exploration.found[kind])
+        return Counterexample(k, count, params, None, None)
+    return None
+
+
+def _by_size(subject: Subject, k_blocks: int, tiles: int) -> Iterator[tuple[int, int, dict[str, int]]]:
+    """Shapes up to the given one, small ones first, then that itself."""
+    params = {name: 1 if name in _TO_ONE else value for name, value in subject.params.items()}
+    periods = range(1, min(params[subject.period], 6) + 1) if subject.varies_period else (params[subject.period],)
+    sizes = sorted(
+        (period + k + count, period, k, count)
+        for period in periods
+        for k in (range(1, min(k_blocks, 8) + 1) if subject.has_k_blocks else (1,))
+        for count in range(min(tiles, 6) + 1)
+    )
+    for _, period, k, count in sizes:
+        yield k, count, {**params, subject.period: period}
+    yield k_blocks, tiles, dict(subject.params)
