@@ -27,13 +27,16 @@ def run(args: argparse.Namespace) -> int:
     from .progress import progress_bar
 
     schedule = schedule_from_args(args)
+    if args.heatmap is not None:
+        from tilesched.viz.heatmap import draw_heatmap, require_writable
+        from tilesched.viz.tilemap import require_drawable, tile_map
+
+        require_writable(args.heatmap)
+        require_drawable(schedule.problem)
     with progress_bar("checking tiles") as progress:
         report = check_schedule(schedule, progress=progress)
-    if args.heatmap is not None:
-        from tilesched.viz.heatmap import draw_heatmap
-        from tilesched.viz.tilemap import tile_map
-
-        draw_heatmap(tile_map(schedule), args.heatmap)
     if report.verdict is not Verdict.CLEAN or not args.quiet:
-        print(render(report, args.format, only_findings=args.quiet))
+        print(render(report, args.format, only_findings=args.quiet), flush=True)
+    if args.heatmap is not None:
+        draw_heatmap(tile_map(schedule), args.heatmap)
     return report.verdict

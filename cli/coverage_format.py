@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 
-from tilesched.simulator.findings import Finding
 from tilesched.simulator.schedule import Schedule
 from tilesched.verify.schedule_report import ScheduleReport
 
 from .document import document, finding_json
 
-__all__ = ["render", "render_fault"]
+__all__ = ["render"]
 
 SCHEMA = "tilesched/coverage/1"
 
@@ -22,14 +21,6 @@ def render(report: ScheduleReport, form: str, *, only_findings: bool = False) ->
     facts = {} if only_findings else _facts(report)
     title = _title(report.schedule)
     return document(form, title, facts, report.findings, report.why)
-
-
-def render_fault(finding: Finding, form: str) -> str:
-    """A scheduler that yields no schedule, in `form`."""
-    if form == "json":
-        body = {"schema": SCHEMA, "verdict": "findings", "findings": [finding_json(finding)]}
-        return json.dumps(body, indent=2)
-    return document(form, "no schedule", {}, [finding], "")
 
 
 def _title(schedule: Schedule) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
 from tilesched.simulator.findings import Finding, Severity, Verdict, verdict_of
 
-__all__ = ["document", "finding_json"]
+__all__ = ["document", "fault_document", "finding_json"]
 
 
 def document(form: str, title: str, facts: Mapping[str, str], findings: Sequence[Finding], why: str) -> str:
@@ -67,3 +68,11 @@ def finding_json(finding: Finding) -> dict[str, object]:
         "message": finding.message,
         **finding.facts,
     }
+
+
+def fault_document(finding: Finding, form: str) -> str:
+    """What stands in place of a result when the work ended in a finding: text, markdown or json."""
+    if form == "json":
+        body = {"schema": "tilesched/fault/1", "verdict": "findings", "findings": [finding_json(finding)]}
+        return json.dumps(body, indent=2)
+    return document(form, "no result", {}, [finding], "")

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from tilesched import __version__
-from tilesched.simulator.errors import InputError, NoScheduleError
+from tilesched.simulator.errors import FindingError, InputError
 from tilesched.simulator.findings import Verdict
 
 from .options import Parser, did_you_mean
@@ -62,10 +62,10 @@ def _dispatch(arguments: list[str]) -> int:
     args = parser.parse_args(arguments)
     try:
         code = module.run(args)
-    except NoScheduleError as fault:  # not a mistake of the user but a result
-        from .coverage_format import render_fault
+    except FindingError as fault:
+        from .document import fault_document
 
-        print(render_fault(fault.finding, args.format))
+        print(fault_document(fault.finding, getattr(args, "format", "text")))
         code = Verdict.FINDINGS
     sys.stdout.flush()
     return int(code)

@@ -190,7 +190,7 @@ def options_from_args(args: argparse.Namespace) -> Options:
 
 
 def schedule_from_args(args: argparse.Namespace) -> Schedule:
-    """The schedule that the options ask for. Raises InputError, UndefinedSchedule or UserFault."""
+    """The schedule that the options ask for. Raises InputError or NoScheduleError."""
     options = options_from_args(args)
     if args.scheduler_file is not None:
         from tilesched.verify.user_scheduler import run_user_scheduler

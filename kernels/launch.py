@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tilesched.simulator.errors import InputError
+from tilesched.simulator.errors import InputError, KernelError
+from tilesched.simulator.findings import Finding
 
-__all__ = ["POISON_BYTE", "Gpu", "gpu_available"]
+__all__ = ["POISON_BYTE", "Gpu", "KernelKind", "gpu_available"]
 
 POISON_BYTE = 0xA5
 """What outputs hold before a launch: memory that a kernel did not write cannot pass for a result."""
+
+
+class KernelKind(StrEnum):
+    """Kinds of findings about a kernel that yields no recording."""
+
+    FAILED = "kernel-failed"  # CUDA reports an error of the launch
+    UNOPENED = "unopened-slot"  # a CTA or role did not open its part of the trace: it did not run
 
 
 def gpu_available() -> bool:
@@ -67,7 +76,7 @@ class Gpu:
         """Launch a kernel of 32-bit scalars, then output pointers, then further scalars, and wait for it.
 
         `outputs` are overwritten in place; on the device they are poisoned before the launch. Raises InputError
-        when memory does not suffice or the launch fails.
+        when memory does not suffice, KernelError when the launch fails.
         """
         cupy = self._cupy
         try:
@@ -82,7 +91,8 @@ class Gpu:
             for array, buffer in zip(outputs, buffers, strict=True):
                 array[...] = buffer.get()[: array.nbytes].view(array.dtype).reshape(array.shape)
         except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
-            raise InputError(f"{kernel} failed on {self.name}: {_first_line(error)}") from None
+            message = f"{kernel} failed on {self.name}: {_first_line(error)}"
+            raise KernelError(Finding(kind=KernelKind.FAILED, message=message, facts={"kernel": kernel})) from None
         except cupy.cuda.memory.OutOfMemoryError as error:
             raise InputError(f"{kernel} needs more memory than {self.name} has: {_first_line(error)}") from None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from tilesched.simulator.errors import InputError
 from tilesched.simulator.problem import Problem, require_int32
@@ -14,30 +13,17 @@ from tilesched.simulator.schedulers import Options, get
 from tilesched.simulator.trace import Trace, TraceHeader
 
 from .build import CUDA_DIR, Output, compile_source
-from .launch import POISON_BYTE, Gpu
+from .launch import Gpu
+from .recorder import RECORD, decode_records
 
-__all__ = ["MAX_RECORDS", "RECORD", "ROLES", "decode_records", "record_probe"]
+__all__ = ["MAX_RECORDS", "ROLES", "record_probe"]
 
 ROLES = ("tma", "mma", "epilogue")
 NUM_THREADS = 256
 SCHEDULER = "tilelang.persistent"
 
-MAX_RECORDS = 2**24
-"""Slots of one recording: 640 MiB on the device."""
-
-RECORD = np.dtype(
-    [
-        ("worker", "<i4"),
-        ("wave", "<i4"),
-        ("linear", "<i4"),
-        ("m", "<i4"),
-        ("n", "<i4"),
-        ("sm", "<i4"),
-        ("begin_ns", "<u8"),
-        ("end_ns", "<u8"),
-    ]
-)
-"""tilesched::TraceRecord of cuda/trace.cuh."""
+MAX_RECORDS = 2**22
+"""Room for records of one recording: 160 MiB on the device, and within what a trace file may hold."""
 
 _ORDER_CODES = {RasterOrder.PANEL_N: 0, RasterOrder.PANEL_M: 1}  # tilesched::RasterOrder
 
@@ -53,7 +39,8 @@ def record_probe(
     """Run the probe on the GPU and return its trace.
 
     `capacity`: records per (CTA, role), by default the most that any worker takes in the model. `cuda_dir`: where
-    probe.cu and its headers lie. Raises InputError without a GPU, or when the recording is too large for it.
+    probe.cu and its headers lie. Raises InputError without a GPU, or when the recording is
+    too large, KernelError when the kernel fails or a part of it does not run.
     """
     schedule = get(SCHEDULER).build(problem, options)
     params = {name: schedule.params[name] for name in ("panel_width", "raster", "num_workers", "launched")}
@@ -96,21 +83,3 @@ def record_probe(
         provenance=provenance,
     )
     return decode_records(header, records, counts)
-
-
-def decode_records(header: TraceHeader, records: npt.NDArray[np.void], counts: npt.NDArray[np.int32]) -> Trace:
-    """A trace from the arrays that trace.cuh fills: records (ctas, roles, capacity) and counts (ctas, roles).
-
-    Raises InputError when a slot was never opened: its CTA or role did not run.
-    """
-    unopened = np.argwhere(counts == np.array([POISON_BYTE] * 4, np.uint8).view(np.int32)[0])
-    if len(unopened):
-        cta, role = (int(index) for index in unopened[0])
-        raise InputError(f"{len(unopened)} slots were never opened, first CTA {cta} role {header.roles[role]}")
-    stored = np.minimum(counts, records.shape[2])
-    written = np.arange(records.shape[2]) < stored[:, :, None]
-    ctas, roles, _ = np.nonzero(written)
-    rows = records[written]
-    columns = {"cta": ctas.astype(np.int64), "role": roles.astype(np.int64)}
-    columns |= {name: rows[name].astype(np.int64) for name in RECORD.names or ()}
-    return Trace(header, columns, counts.astype(np.int64))

@@ -1,14 +1,16 @@
 """Errors of the package.
 
 TileschedError
-├── InputError        the caller's value is outside its bound (command line: one line, exit code 2)
-│   └── TraceError    a trace file is damaged, foreign, or of another version
-└── UndefinedSchedule the original scheduler has no defined result for this problem
+├── InputError             the caller's value is outside its bound (command line: one line, exit code 2)
+│   └── TraceError         a trace file is damaged, foreign, or of another version
+└── FindingError           the work ends in a finding instead of a result (exit code 1)
+    ├── NoScheduleError    a scheduler divides by zero, raises, or never ends
+    └── KernelError        a kernel fails, or a part of it does not run
 """
 
 from .findings import Finding
 
-__all__ = ["InputError", "NoScheduleError", "TileschedError", "TraceError"]
+__all__ = ["FindingError", "InputError", "KernelError", "NoScheduleError", "TileschedError", "TraceError"]
 
 
 class TileschedError(Exception):
@@ -23,9 +25,17 @@ class TraceError(InputError):
     """A trace file cannot be read as one."""
 
 
-class NoScheduleError(TileschedError):
-    """A scheduler divides by zero, raises, or never ends: not the caller's mistake but a result."""
+class FindingError(TileschedError):
+    """Not the caller's mistake but a result: `finding` says what is wrong."""
 
     def __init__(self, finding: Finding) -> None:
         super().__init__(finding.message)
         self.finding = finding
+
+
+class NoScheduleError(FindingError):
+    """A scheduler yields no schedule for this problem."""
+
+
+class KernelError(FindingError):
+    """A kernel yields no recording."""

@@ -2,7 +2,7 @@
 
 One grid axis is cut into panels; inside a panel the id runs across the panel first, then along the other
 axis. The last panel of a width that does not divide the axis is narrower, never padded. Source:
-TileLang `tile_schedule.py` at a35008a42 (the arithmetic of #2441 is the same), schedulers.md 1.2.
+TileLang `tile_schedule.py` at a35008a42 (the arithmetic of #2441 is the same), docs/schedulers.md.
 """
 
 from __future__ import annotations

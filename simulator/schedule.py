@@ -29,6 +29,7 @@ __all__ = [
     "StridedSchedule",
     "TableSchedule",
     "WorkTiles",
+    "cta_tiles",
 ]
 
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
@@ -88,6 +89,13 @@ class WorkTiles:
         )
         keep = np.broadcast_to(keep, columns[0].shape)
         return WorkTiles(*(column[keep] for column in columns))
+
+
+def cta_tiles(problem: Problem, m: IntArray, n: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
+    """The CTA tiles of cluster tiles (m, n), one rank of the cluster after the other, along M first."""
+    for rank_n in range(problem.cluster_n):
+        for rank_m in range(problem.cluster_m):
+            yield m * problem.cluster_m + rank_m, n * problem.cluster_n + rank_n
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -22,7 +22,7 @@ OPTIONAL_COLUMNS = ("worker", "wave", "linear", "sm", "begin_ns", "end_ns")
 Column = npt.NDArray[np.int64]
 
 _MAX_ROLES = 64
-_MAX_SLOTS = 2**24  # (CTA, role) pairs: a count is held for each
+_MAX_SLOTS = 2**20  # (CTA, role) pairs: a count is held for each
 _PROBLEM_FIELDS = [item.name for item in fields(Problem)]
 
 

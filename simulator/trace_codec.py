@@ -10,6 +10,7 @@ import io
 import json
 import zipfile
 import zlib
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +21,9 @@ from .trace import OPTIONAL_COLUMNS, REQUIRED_COLUMNS, Column, Trace, TraceHeade
 
 __all__ = ["load", "save"]
 
-_MAX_BYTES = 1 << 30  # uncompressed, in all
+_MAX_BYTES = 1 << 29  # of a file, and unpacked in all
+_MAX_LINES_BYTES = 1 << 28  # of JSON lines
+_MAX_NUMBERS = 1 << 26  # records times columns, 8 bytes each once they are read
 _MAX_HEADER_BYTES = 1 << 20
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # of every member, so that equal traces are equal files
 _COLUMNS = REQUIRED_COLUMNS + OPTIONAL_COLUMNS
@@ -49,6 +52,8 @@ def load(path: str) -> Trace:
             if start == b"PK\x03\x04":
                 return _from_npz(file)
             if start[:1] == b"{":
+                if size > _MAX_LINES_BYTES:
+                    raise TraceError(f"{size} bytes of JSON lines are more than {_MAX_LINES_BYTES}")
                 return _from_lines(file)
         raise TraceError("neither npz nor JSON lines")
     except OSError as error:
@@ -113,6 +118,9 @@ def _from_npz(file: io.BufferedReader) -> Trace:
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise TraceError(f"damaged archive: {error}") from None
     header = arrays.pop("header")
+    numbers = sum(array.size for array in arrays.values())
+    if numbers > _MAX_NUMBERS:
+        raise TraceError(f"{numbers} numbers are more than {_MAX_NUMBERS}")
     if header.dtype != np.uint8 or header.size > _MAX_HEADER_BYTES:
         raise TraceError(f"the header is not at most {_MAX_HEADER_BYTES} bytes of JSON")
     columns = {name: _int64(name, array) for name, array in arrays.items()}
@@ -165,7 +173,8 @@ def _from_lines(file: io.BufferedReader) -> Trace:
     header = TraceHeader.from_json(body)
     roles = {name: index for index, name in enumerate(header.roles)}
     names: list[str] = []
-    rows: list[list[int]] = []
+    numbers = array("q")
+    records = 0
     for number, line in enumerate(file, start=2):
         if not line.strip():
             continue
@@ -176,11 +185,12 @@ def _from_lines(file: io.BufferedReader) -> Trace:
             if record["role"] not in roles:
                 raise TraceError(f"line {number}: role={record['role'][:40]!r} is not in the header")
             record["role"] = roles[record["role"]]
-        if not rows:  # the first record says which optional columns there are
+        if not records:  # the first record says which optional columns there are
             names = [name for name in _COLUMNS if name in record or name in REQUIRED_COLUMNS]
-        rows.append([_integer(record, name, number) for name in names])
+        numbers.extend(_integer(record, name, number) for name in names)
+        records += 1
     names = names or list(REQUIRED_COLUMNS)
-    table = np.array(rows, np.int64).reshape(len(rows), len(names))
+    table = np.array(numbers, np.int64).reshape(records, len(names))
     columns = {name: table[:, index] for index, name in enumerate(names)}
     return _trace(body, columns, _wanted(body.get("wanted") if isinstance(body, dict) else None))
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import islice
 
 import numpy as np
 
 from tilesched.simulator.errors import InputError, NoScheduleError, TraceError
 from tilesched.simulator.findings import Finding, Severity, Verdict, verdict_of
 from tilesched.simulator.raster import RasterOrder
-from tilesched.simulator.schedule import PhaseClock, Schedule, TableSchedule
+from tilesched.simulator.schedule import PhaseClock, Schedule, TableSchedule, cta_tiles
 from tilesched.simulator.schedulers import Options, get
 from tilesched.simulator.trace import Column, Trace, TraceHeader
 
@@ -191,9 +192,10 @@ def _expected(schedule: Schedule, cta: int) -> Mapping[str, Column]:
     if worker >= schedule.num_workers:
         return _NOTHING
     rows = schedule.worker(worker)
+    m, n = next(islice(cta_tiles(problem, rows.m, rows.n), rank, None))
     return {
-        "m": rows.m.astype(np.int64) * problem.cluster_m + rank % problem.cluster_m,
-        "n": rows.n.astype(np.int64) * problem.cluster_n + rank // problem.cluster_m,
+        "m": m.astype(np.int64),
+        "n": n.astype(np.int64),
         "worker": rows.worker.astype(np.int64),
         "wave": rows.wave.astype(np.int64),
         "linear": rows.linear.astype(np.int64),
@@ -288,9 +290,10 @@ def _as_schedule(slots: _Slots, role: int, schedule: Schedule | None) -> TableSc
     size = 1
     if slots.header.roles[role] in slots.header.leader_roles:
         size = problem.cluster_size
-        ranks = np.arange(size)
-        m = (m[:, None] + ranks % problem.cluster_m).reshape(-1)
-        n = (n[:, None] + ranks // problem.cluster_m).reshape(-1)
+        ranks = list(cta_tiles(problem, np.zeros(1, np.int64), np.zeros(1, np.int64)))
+        m, n = (
+            np.stack([axis + rank[which] for rank in ranks], axis=1).reshape(-1) for which, axis in enumerate((m, n))
+        )
     return TableSchedule(
         name=slots.header.kernel,
         problem=replace(problem, cluster_m=1, cluster_n=1),

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from tilesched.simulator.raster import IntArray
-from tilesched.simulator.schedule import BoolArray, Schedule, WorkTiles
+from tilesched.simulator.schedule import BoolArray, Schedule, WorkTiles, cta_tiles
 
 from .grid import ClusterGrid, Tile
 from .tileset import TileSet
@@ -207,7 +207,7 @@ class _Cover:
         padded_m, padded_n = self.schedule.padded_m, self.schedule.padded_n
         partial = ~self.grid.whole(rows.m, rows.n)
         worker, wave = rows.worker[partial], rows.wave[partial]
-        for tile_m, tile_n in self.grid.cta_tiles(rows.m[partial], rows.n[partial]):
+        for tile_m, tile_n in cta_tiles(self.schedule.problem, rows.m[partial], rows.n[partial]):
             outside = ~self.grid.real(tile_m, tile_n)
             padding = (tile_m >= 0) & (tile_m < padded_m) & (tile_n >= 0) & (tile_n < padded_n)
             self.ghosts.add(tile_m, tile_n, worker, wave, outside & padding)

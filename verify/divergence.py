@@ -62,10 +62,12 @@ def _panel_tail(schedule: Schedule, slots: Sequence[Divergence]) -> str:
     along, across = (rows, columns) if raster == RasterOrder.PANEL_N else (columns, rows)
     tail_begin = across // width * width * along
     for slot in slots:
-        if not np.array_equal(slot.expected["linear"], slot.recorded["linear"]):
+        if any(
+            not np.array_equal(slot.expected[name], slot.recorded[name]) for name in slot.recorded if name not in "mn"
+        ):
             return ""
         differs = (slot.expected["m"] != slot.recorded["m"]) | (slot.expected["n"] != slot.recorded["n"])
-        if (slot.expected["linear"][differs] < tail_begin).any():
+        if not differs.any() or (slot.expected["linear"][differs] < tail_begin).any():
             return ""
     return f"wrong panel tail: ids agree, tiles differ only in the last panel, {across % width} of {width} wide"
 
@@ -91,10 +93,10 @@ def _length(schedule: Schedule, slots: Sequence[Divergence]) -> str:
 
 
 def _have_ids(slots: Sequence[Divergence]) -> bool:
-    return all("linear" in slot.recorded for slot in slots)
+    """Whether every slot has ids on both sides."""
+    return all("linear" in slot.recorded and len(slot.recorded["m"]) and len(slot.expected["m"]) for slot in slots)
 
 
 def _first_ids(slot: Divergence) -> tuple[int, int]:
-    """First id by the model and by the record; -1 where there is none."""
-    expected, recorded = slot.expected["linear"], slot.recorded["linear"]
-    return int(expected[0]) if len(expected) else -1, int(recorded[0]) if len(recorded) else -1
+    """First id by the model and by the record."""
+    return int(slot.expected["linear"][0]), int(slot.recorded["linear"][0])

@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+import numpy as np
+
 from tilesched.simulator.errors import InputError, TileschedError
 from tilesched.simulator.problem import Problem
 from tilesched.simulator.raster import RasterOrder
-from tilesched.simulator.schedule import Schedule
+from tilesched.simulator.schedule import Schedule, cta_tiles
 from tilesched.simulator.schedulers import Options, SchedulerSpec, get
 
 from .coverage import check_coverage
@@ -132,13 +134,10 @@ def _work_tiles(schedule: Schedule) -> Tiles:
 
 
 def _cta_tiles(schedule: Schedule) -> Tiles:
-    problem = schedule.problem
-    return [
-        [[m * problem.cluster_m + rank_m, n * problem.cluster_n + rank_n] for m, n in tiles]
-        for tiles in _work_tiles(schedule)
-        for rank_n in range(problem.cluster_n)
-        for rank_m in range(problem.cluster_m)
-    ]
+    """Per CTA, cluster after cluster."""
+    rows = [schedule.worker(worker) for worker in range(schedule.num_workers)]
+    ranks = (tiles for each in rows for tiles in cta_tiles(schedule.problem, each.m, each.n))
+    return [np.stack(tiles, axis=1).tolist() for tiles in ranks]
 
 
 def _first_difference(field: str, model: Tiles, given: object) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tilesched.simulator.problem import Problem
 from tilesched.simulator.raster import IntArray
-from tilesched.simulator.schedule import BoolArray
+from tilesched.simulator.schedule import BoolArray, cta_tiles
 
 from .tileset import TileSet
 
@@ -61,13 +61,6 @@ class ClusterGrid:
         corners = np.array([m.min(), m.max()]), np.array([n.min(), n.max()])
         return bool(self.whole(*corners).all())
 
-    def cta_tiles(self, m: IntArray, n: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
-        """The CTA tiles of cluster tiles, one rank of the cluster after the other."""
-        cluster_m, cluster_n = self.problem.cluster_m, self.problem.cluster_n
-        for rank_n in range(cluster_n):
-            for rank_m in range(cluster_m):
-                yield m * cluster_m + rank_m, n * cluster_n + rank_n
-
     def real(self, tile_m: IntArray, tile_n: IntArray) -> BoolArray:
         """Which CTA tiles are tiles of the output."""
         inside_m = (tile_m >= 0) & (tile_m < self.problem.tiles_m)
@@ -78,7 +71,7 @@ class ClusterGrid:
         total = len(tiles) * self.problem.cluster_size
         for m, n in self._partial_edges():
             edge_m, edge_n = (axis[tiles.contains(self.index(m, n))] for axis in np.broadcast_arrays(m, n))
-            total -= sum(int((~self.real(*tile)).sum()) for tile in self.cta_tiles(edge_m, edge_n))
+            total -= sum(int((~self.real(*tile)).sum()) for tile in cta_tiles(self.problem, edge_m, edge_n))
         return total
 
     def _partial_edges(self) -> Iterator[tuple[IntArray, IntArray]]:
@@ -93,7 +86,7 @@ class ClusterGrid:
         """The CTA tiles of the output in the given cluster tiles, in order."""
         m, n = self.coordinates(np.fromiter(indices, np.int64))
         tiles: list[Tile] = []
-        for tile_m, tile_n in self.cta_tiles(m, n):
+        for tile_m, tile_n in cta_tiles(self.problem, m, n):
             real = self.real(tile_m, tile_n)
             tiles += map(Tile, tile_m[real].tolist(), tile_n[real].tolist())
         return sorted(tiles)

@@ -24,7 +24,7 @@ from tilesched.simulator.findings import Finding, Severity
 from tilesched.simulator.intmath import ceil_div
 from tilesched.simulator.problem import Problem, require_int32
 from tilesched.simulator.schedule import PhaseClock, TableSchedule
-from tilesched.simulator.schedulers import Options
+from tilesched.simulator.schedulers import DEFAULT_PANEL_WIDTH, Options
 
 from .user_child import COLUMNS, SUPPLIED, Outcome, Request
 
@@ -80,7 +80,7 @@ def run_user_scheduler(
             "clusters_n": problem.clusters_n,
             "k_blocks": problem.k_blocks,
             "num_workers": workers,
-            "panel_width": options.panel_width or 1,
+            "panel_width": options.panel_width or DEFAULT_PANEL_WIDTH,
         },
         num_workers=workers,
         num_ids=num_ids,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw_heatmap", "heatmap_figure"]
+__all__ = ["draw_heatmap", "heatmap_figure", "require_writable"]
 
 FORMATS = (".png", ".svg")
 _MAX_LABELS = 24  # cells along an axis up to which each cell states its number
@@ -25,10 +25,17 @@ _MARK_SHIFT = 5.0  # points, a little over the radius of a mark
 _MISSING, _REPEATED = "white", "black"  # neither is a colour of the maps, in grey as little as in colour
 
 
-def draw_heatmap(tile_map: TileMap, path: str) -> None:
-    """Write the picture to `path`.png or `path`.svg. Raises InputError for other names or an unwritable place."""
+def require_writable(path: str) -> None:
+    """InputError if `path` does not end in .png or .svg, or its folder is not there."""
     if Path(path).suffix.lower() not in FORMATS:
         raise InputError(f"heatmap={path!r} does not end in {' or '.join(FORMATS)}")
+    if not Path(path).parent.is_dir():
+        raise InputError(f"heatmap={path!r}: no such folder")
+
+
+def draw_heatmap(tile_map: TileMap, path: str) -> None:
+    """Write the picture to `path`.png or `path`.svg. Raises InputError for other names or an unwritable place."""
+    require_writable(path)
     import matplotlib
 
     # A fixed salt and no date: the same schedule gives the same file.

@@ -9,9 +9,10 @@ import numpy.typing as npt
 
 from tilesched.simulator.errors import InputError
 from tilesched.simulator.intmath import ceil_div
-from tilesched.simulator.schedule import Schedule
+from tilesched.simulator.problem import Problem
+from tilesched.simulator.schedule import Schedule, cta_tiles
 
-__all__ = ["MAX_CELLS", "MAX_TILES", "TileMap", "tile_map"]
+__all__ = ["MAX_CELLS", "MAX_TILES", "TileMap", "require_drawable", "tile_map"]
 
 MAX_CELLS = 512
 """Cells along an axis; larger grids are aggregated."""
@@ -41,29 +42,31 @@ class TileMap:
     repeated_tiles: int
 
 
+def require_drawable(problem: Problem) -> None:
+    """InputError if the output has more than MAX_TILES tiles."""
+    if problem.tiles > MAX_TILES:
+        raise InputError(f"heatmap of {problem.tiles} tiles is outside [1, {MAX_TILES}]")
+
+
 def tile_map(schedule: Schedule) -> TileMap:
     """Run through a schedule and note who computes what. Raises InputError above MAX_TILES tiles."""
     problem = schedule.problem
     rows, columns = problem.tiles_m, problem.tiles_n
-    if problem.tiles > MAX_TILES:
-        raise InputError(f"heatmap of {problem.tiles} tiles is outside [1, {MAX_TILES}]")
+    require_drawable(problem)
     cell_m, cell_n = ceil_div(rows, MAX_CELLS), ceil_div(columns, MAX_CELLS)
     times = np.zeros((rows, columns), np.uint8)
     shape = ceil_div(rows, cell_m), ceil_div(columns, cell_n)
     worker, wave = np.full(shape[0] * shape[1], -1), np.full(shape[0] * shape[1], -1)
     for chunk in schedule.chunks():
         handed = chunk.rows()
-        for rank_n in range(problem.cluster_n):
-            for rank_m in range(problem.cluster_m):
-                m = handed.m * problem.cluster_m + rank_m
-                n = handed.n * problem.cluster_n + rank_n
-                real = (m >= 0) & (m < rows) & (n >= 0) & (n < columns)
-                _count(times, m[real], n[real])
-                corner = np.flatnonzero(real & (m % cell_m == 0) & (n % cell_n == 0))
-                cell, visit = np.unique(m[corner] // cell_m * shape[1] + n[corner] // cell_n, return_index=True)
-                new = worker[cell] < 0
-                worker[cell[new]] = handed.worker[corner[visit[new]]]
-                wave[cell[new]] = handed.wave[corner[visit[new]]]
+        for m, n in cta_tiles(problem, handed.m, handed.n):
+            real = (m >= 0) & (m < rows) & (n >= 0) & (n < columns)
+            _count(times, m[real], n[real])
+            corner = np.flatnonzero(real & (m % cell_m == 0) & (n % cell_n == 0))
+            cell, visit = np.unique(m[corner] // cell_m * shape[1] + n[corner] // cell_n, return_index=True)
+            new = worker[cell] < 0
+            worker[cell[new]] = handed.worker[corner[visit[new]]]
+            wave[cell[new]] = handed.wave[corner[visit[new]]]
     return TileMap(
         title=f"{schedule.name}   M={problem.m} N={problem.n} K={problem.k}   "
         f"tile {problem.block_m} × {problem.block_n} × {problem.block_k}",

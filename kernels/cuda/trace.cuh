@@ -7,15 +7,15 @@
 //   TILESCHED_TRACE_END(rec, worker, wave, linear, m, n);    // when it is done with it; (m, n) is the CTA tile
 //
 // Memory: records[(cta * num_roles + role) * capacity + i], counts[cta * num_roles + role]. A count is the number of
-// tiles that the role wanted to record: above `capacity` nothing is stored, and the count tells. A count is written
-// with every tile, so that what a kernel that never ends has done can be read.
+// tiles that the role wanted to record: above `capacity` nothing is stored, and the count tells. Fill the counts with
+// bytes 0xA5 before the launch: what is left of that belongs to a role that did not run.
 //
 // Without TILESCHED_TRACE defined to 1 the macros vanish.
 #pragma once
 
 namespace tilesched {
 
-// 40 bytes; kernels/probe.py reads this layout.
+// 40 bytes; kernels/recorder.py reads this layout.
 struct TraceRecord {
   int worker;
   int wave;
@@ -26,7 +26,7 @@ struct TraceRecord {
   unsigned long long begin_ns;  // %globaltimer; it advances in steps (32 ns on an H200)
   unsigned long long end_ns;
 };
-static_assert(sizeof(TraceRecord) == 40, "kernels/probe.py reads 40 bytes a record");
+static_assert(sizeof(TraceRecord) == 40, "kernels/recorder.py reads 40 bytes a record");
 
 struct TraceBuffer {
   TraceRecord* records;

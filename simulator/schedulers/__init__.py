@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ..errors import InputError
 from . import tilelang
-from .spec import Options, Param, SchedulerSpec
+from .spec import DEFAULT_PANEL_WIDTH, Options, Param, SchedulerSpec
 
-__all__ = ["DEFAULT", "SCHEDULERS", "Options", "Param", "SchedulerSpec", "get"]
+__all__ = ["DEFAULT", "DEFAULT_PANEL_WIDTH", "SCHEDULERS", "Options", "Param", "SchedulerSpec", "get"]
 
 SCHEDULERS: dict[str, SchedulerSpec] = {
     spec.name: spec for spec in (tilelang.PERSISTENT, tilelang.MANUAL_1CTA, tilelang.MANUAL_2CTA)

@@ -10,7 +10,10 @@ from ..problem import Problem, require_int32
 from ..raster import RasterOrder
 from ..schedule import Schedule
 
-__all__ = ["Options", "Param", "SchedulerSpec"]
+DEFAULT_PANEL_WIDTH = 8
+"""That of TileLang's SM100 example, for every scheduler that has panels and for a user's own."""
+
+__all__ = ["DEFAULT_PANEL_WIDTH", "Options", "Param", "SchedulerSpec"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +47,7 @@ class Param:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerSpec:
-    """A row of the registry. `build` raises InputError or UndefinedSchedule."""
+    """A row of the registry. `build` raises InputError or NoScheduleError."""
 
     name: str
     summary: str

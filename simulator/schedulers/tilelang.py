@@ -1,6 +1,6 @@
 """TileLang's schedulers of the seed: PersistentTileScheduler and the manual wave mappings before it.
 
-Formulas: schedulers.md 1.1 and 1.2, checked there against the originals.
+docs/schedulers.md has the formulas, where they are from, and how far each was checked.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from ..intmath import ceil_div, round_up
 from ..problem import Problem, require_int32
 from ..raster import IntArray, RasterOrder, panel_decode
 from ..schedule import BoolArray, PhaseClock, StridedSchedule
-from .spec import Options, Param, SchedulerSpec
+from .spec import DEFAULT_PANEL_WIDTH, Options, Param, SchedulerSpec
 
 __all__ = ["MANUAL_1CTA", "MANUAL_2CTA", "PERSISTENT", "RemarkKind"]
 
-SEED_PANEL_WIDTH = 8
 ALL_EMITTED: BoolArray = np.array(True)
 
 
@@ -35,7 +34,7 @@ def _persistent(problem: Problem, options: Options) -> StridedSchedule:
     if problem.cluster_n != 1:
         raise InputError(f"cluster={problem.cluster_m}x{problem.cluster_n}: {PERSISTENT.name} clusters along M only")
     rows, columns = problem.clusters_m, problem.tiles_n
-    width = options.panel_width or SEED_PANEL_WIDTH
+    width = options.panel_width or DEFAULT_PANEL_WIDTH
     order = options.raster or RasterOrder.PANEL_N
     stride = options.num_workers or problem.sm_count // problem.cluster_size
     launched = options.launched or stride
@@ -108,7 +107,7 @@ PERSISTENT = SchedulerSpec(
 
 
 def _manual_1cta(problem: Problem, options: Options) -> StridedSchedule:
-    MANUAL_1CTA.refuse(options, "raster")
+    MANUAL_1CTA.refuse(options, "raster", "launched")
     if problem.cluster_size != 1:
         raise InputError(f"cluster={problem.cluster_m}x{problem.cluster_n}: {MANUAL_1CTA.name} schedules single CTAs")
     workers = options.num_workers or problem.sm_count
@@ -116,7 +115,7 @@ def _manual_1cta(problem: Problem, options: Options) -> StridedSchedule:
 
 
 def _manual_2cta(problem: Problem, options: Options) -> StridedSchedule:
-    MANUAL_2CTA.refuse(options, "raster")
+    MANUAL_2CTA.refuse(options, "raster", "launched")
     if (problem.cluster_m, problem.cluster_n) != (2, 1):
         raise InputError(
             f"cluster={problem.cluster_m}x{problem.cluster_n}: {MANUAL_2CTA.name} schedules clusters of 2x1"
@@ -142,14 +141,13 @@ def _manual(
     which the seed takes `waves`.
     """
     columns = problem.tiles_n
-    group = options.panel_width or SEED_PANEL_WIDTH
-    launched = options.launched or workers
+    group = options.panel_width or DEFAULT_PANEL_WIDTH
     waves = ceil_div(problem.tiles, sm_num)
     require_int32("waves*workers", waves * workers)
 
     def decode(linear: IntArray) -> tuple[IntArray, IntArray, BoolArray]:
         # Where no id reaches a second group, a width above all ids decodes the same and stays in 32 bits.
-        width = min(group, waves * workers + launched)
+        width = min(group, waves * workers + workers)
         quotient = linear // width
         group_index = quotient // rows
         m = quotient - group_index * rows
@@ -159,8 +157,8 @@ def _manual(
     return StridedSchedule(
         name=spec.name,
         problem=problem,
-        num_workers=launched,
-        params={"panel_width": group, "num_workers": workers, "launched": launched, "sm_num": sm_num},
+        num_workers=workers,
+        params={"panel_width": group, "num_workers": workers, "sm_num": sm_num},
         padded_m=problem.tiles_m,
         padded_n=problem.tiles_n,
         clock=PhaseClock.WAVE,
@@ -173,7 +171,7 @@ def _manual(
 
 
 def _manual_cause(problem: Problem, group: int, rows: int, num_ids: int) -> str:
-    """The loss conditions of schedulers.md 1.1, in words."""
+    """The loss conditions of docs/schedulers.md, in words."""
     columns, cluster = problem.tiles_n, problem.cluster_m
     causes = []
     if problem.tiles_m % cluster:
@@ -233,7 +231,6 @@ MANUAL_1CTA = SchedulerSpec(
     params=(
         Param("panel_width", "8", "group_size: tile columns of a group"),
         Param("num_workers", "SMs", "sm_num: CTAs, the stride of the ids"),
-        Param("launched", "num_workers", "CTAs really in the grid"),
     ),
     build=_manual_1cta,
     aliases=("tilelang.manual_1cta(pre-2441)",),
@@ -247,7 +244,6 @@ MANUAL_2CTA = SchedulerSpec(
     params=(
         Param("panel_width", "8", "group_size: cluster tile columns of a group"),
         Param("num_workers", "SMs // 2", "clusters, the stride of the ids; sm_num = 2 * num_workers"),
-        Param("launched", "num_workers", "clusters really in the grid"),
     ),
     cluster=(2, 1),
     build=_manual_2cta,

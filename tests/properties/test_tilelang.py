@@ -187,7 +187,7 @@ def test_persistent_panel_n_is_the_manual_mapping_where_the_group_divides(
 
 @given(small, small, st.integers(1, 20))
 def test_persistent_panel_m_is_triton_grouped_order(m: int, n: int, group: int) -> None:
-    """Triton's non-rotated form: schedulers.md 5 and 9."""
+    """Triton's form with (pid % group) % size."""
     expected = []
     for pid in range(m * n):
         first = pid // (group * n) * group
@@ -198,7 +198,7 @@ def test_persistent_panel_m_is_triton_grouped_order(m: int, n: int, group: int) 
 
 @given(small, small, st.integers(1, 20))
 def test_persistent_panel_n_is_deepgemm_grouping_on_n(m: int, n: int, group: int) -> None:
-    """DeepGEMM's normal scheduler with multicast on A and without the SM90 fix: schedulers.md 4 and 9."""
+    """DeepGEMM's normal scheduler with multicast on A and without the SM90 fix."""
     expected = []
     for block in range(m * n):
         first = block // (m * group) * group

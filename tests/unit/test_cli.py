@@ -103,7 +103,7 @@ def test_a_grid_larger_than_the_stride_repeats_tiles(capsys: Capture) -> None:
 
 
 def test_holes_break_a_clock_of_waves(capsys: Capture) -> None:
-    """schedulers.md 1.1: the smallest hole is M=3, N=1, g=2, one worker; ids 0 (1) 2 (3) 4 -> waves 3."""
+    """The smallest hole is M=3, N=1, g=2, one worker; ids 0 (1) 2 (3) 4 -> waves 3."""
     body = report(capsys, *tiles(3, 1), "--scheduler", "tilelang.manual_1cta", "--swizzle", "2", "--workers", "1")
     (finding,) = (finding for finding in body["findings"] if finding["kind"] == "hole")
     assert finding["first"] == [{"worker": 0, "wave": 1, "linear": 1}]

@@ -131,6 +131,11 @@ EDITS: dict[str, tuple[Callable[[Row], Row | None], set[str], str]] = {
         "expected (0,0) [linear 0, wave 0, worker 0], recorded (0,0) [linear 1, wave 0, worker 0]",
     ),
     "waves only": (lambda r: {**r, "wave": 0}, {"divergence"}, "position 1: expected"),
+    "one role of one CTA that never runs": (
+        lambda r: None if (r["cta"], r["role"]) == (2, 1) else r,
+        {"divergence", "roles", "missing"},
+        "1 of 12 slots diverge; the tiles agree, but every diverging role stops too early",
+    ),
     "roles of one CTA apart": (
         lambda r: {**r, "m": r["m"] ^ 1} if r["role"] == 1 and r["cta"] == 1 else r,
         {"divergence", "roles", "missing", "repeated", "out-of-range"},
@@ -163,6 +168,11 @@ def test_causes_are_stated_only_if_they_explain_everything() -> None:
     assert "wrong panel tail: ids agree, tiles differ only in the last panel, 1 of 3 wide" in found
     whole = [{**row, "m": row["m"] ^ 1} if row["linear"] >= 29 else row for row in rows]
     assert findings(from_rows(RIGHT.header, whole))["divergence"].facts["cause"] == ""
+
+
+@pytest.mark.parametrize("name", ["one tile of one role", "waves only", "roles of one CTA apart"])
+def test_no_cause_is_made_up(name: str) -> None:
+    assert findings(edit(EDITS[name][0]))["divergence"].facts["cause"] == ""
 
 
 def test_roles_that_disagree_name_the_first_place() -> None:
