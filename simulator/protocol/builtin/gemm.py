@@ -89,7 +89,7 @@ def _protocol(name: str, params: GemmParams, *, restarts: bool) -> Protocol:
     return Protocol(
         name,
         (
-            thread("tma", ring.load()),
+            thread("tma", ring.load_stages()),
             thread("mma", ring.mma(restarts=restarts)),
             *(thread(f"epilogue{warp}", ring.epilogue(warp)) for warp in warps),
         ),
@@ -110,7 +110,7 @@ class _Ring:
         self.b = [Slot(f"B_shared[{stage}]") for stage in stages]
         self.accum = [Slot(f"C_tmem[{accum}]") for accum in accums]
 
-    def load(self) -> Iterator[Operation]:
+    def load_stages(self) -> Iterator[Operation]:
         p = self.params
         turns = Turns(p.stages)
         for w in rounds(p.work.load, p.loop):

@@ -44,9 +44,9 @@ class _Ring:
 
     def protocol(self, name: str, consumers: list[Iterator[Operation]]) -> Protocol:
         threads = (thread(f"math{group}", consumers[group]) for group in _GROUPS)
-        return Protocol(name, (thread("tma", self.load()), *threads))
+        return Protocol(name, (thread("tma", self.load_stages()), *threads))
 
-    def load(self) -> Iterator[Operation]:
+    def load_stages(self) -> Iterator[Operation]:
         p = self.params
         size, turns = p.a_bytes + p.b_bytes, Turns(p.stages)
         for w in rounds(p.work.load, p.loop):

@@ -30,7 +30,7 @@ __all__ = ["gemm_2cta"]
 def gemm_2cta(params: GemmParams) -> Protocol:
     """Tiles are those of the pair. Arrivals on `loaded` and `tmem_empty` go to CTA 0; commits reach both CTAs."""
     pair = _Pair(params)
-    roles = [("tma", 0, pair.load(0)), ("tma", 1, pair.load(1)), ("mma", 0, pair.mma())]
+    roles = [("tma", 0, pair.load_stages(0)), ("tma", 1, pair.load_stages(1)), ("mma", 0, pair.mma())]
     roles += [(f"epilogue{w}", cta, pair.epilogue(cta, w)) for cta in (0, 1) for w in range(params.epilogue_warps)]
     return Protocol(
         "gemm-2cta",
@@ -51,7 +51,7 @@ class _Pair:
         self.accum = [[Slot(f"C_tmem[{accum}]", cta) for accum in accums] for cta in ctas]
         self.cluster = Barrier("cluster", 3 + 2 * params.epilogue_warps, 0, BarrierKind.HARDWARE)
 
-    def load(self, cta: int) -> Iterator[Operation]:
+    def load_stages(self, cta: int) -> Iterator[Operation]:
         """Rule 36: both CTAs' copies signal the leader's barrier, which CTA 0 arms once, for all four copies."""
         p = self.params
         turns = Turns(p.stages)
