@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--explain",
         action="store_true",
-        help="print the certificate, or the smallest failing shape and an interleaving that shows it",
+        help="print the certificate, or a smallest failing shape and an interleaving that shows it",
     )
     add_format_arguments(parser, "text", "json", "markdown")
 
@@ -105,7 +105,7 @@ def _document(verdict: Verdict, code: str, k_blocks: int | None, tiles: int | No
             {"k_blocks": one.k_blocks, "period": one.period, "tiles_from": one.tiles_from, "tiles_to": one.tiles_to}
             for one in verdict.shape.certificates
         ],
-        "smallest_failure": None if failure is None else {"k_blocks": failure.k_blocks, "tiles": failure.tiles},
+        "first_failure": None if failure is None else {"k_blocks": failure.k_blocks, "tiles": failure.tiles},
         "rule": None
         if rule is None
         else {
@@ -141,10 +141,10 @@ def _summary(verdict: Verdict, k_blocks: int | None, tiles: int | None) -> list[
     at = f"tiles = {failure.tiles}"
     at = f"k_blocks = {failure.k_blocks}, {at}" if verdict.subject.has_k_blocks else at
     several = k_blocks is None or tiles is None
-    lines = [f"fails{'; the smallest shape' if several else ''}: {at}"]
+    lines = [f"fails{'; the first failing shape' if several else ''}: {at}"]
     report = verdict.rule
     if report is not None and report.rule is not None:
-        lines.append(f"fails iff {report.rule.text} ({report.fitted} shapes fitted, {report.tested} others tested)")
+        lines.append(f"fails iff {report.rule.text} (fits {report.fitted} shapes, and {report.tested} random ones)")
     elif report is not None:
         lines.append("no simple rule separates failing from safe shapes")
     return lines

@@ -59,7 +59,7 @@ def decide(family: Family, *, k_blocks: int | None, tiles: int | None, stages: i
 
     `stages` is the period to try, in k-blocks; it also bounds how far the search goes.
     """
-    failure = _smallest_failure(family, k_blocks, tiles, stages)
+    failure = _first_failure(family, k_blocks, tiles, stages)
     if failure is not None:
         return ShapeVerdict(failure=failure)
     max_tiles = 12 + 4 * stages
@@ -111,7 +111,7 @@ def _any_tiles(family: Family, k_blocks: int, max_tiles: int) -> Certificate | F
     return None
 
 
-def _smallest_failure(family: Family, k_blocks: int | None, tiles: int | None, stages: int) -> Failure | None:
+def _first_failure(family: Family, k_blocks: int | None, tiles: int | None, stages: int) -> Failure | None:
     """The first of the small shapes, by k_blocks + tiles, then by k_blocks, that is not clean."""
     ks = range(1, 2 * stages + 2) if k_blocks is None else (k_blocks,)
     counts = range(5) if tiles is None else (tiles,)

@@ -66,8 +66,8 @@ def test_a_right_protocol_is_clean_for_every_shape(capsys: pytest.CaptureFixture
 def test_the_seed_fails_and_the_rule_says_when(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["protocol", "seed-1cta", "--set", "epilogue_warps=1", "--set", "subtiles=1"]) == 1
     out = capsys.readouterr().out
-    assert "fails; the smallest shape: k_blocks = 1, tiles = 2" in out
-    assert "fails iff k_blocks % stages != 0 and tiles >= 2 (96 shapes fitted, 200 others tested)" in out
+    assert "fails; the first failing shape: k_blocks = 1, tiles = 2" in out
+    assert "fails iff k_blocks % stages != 0 and tiles >= 2 (fits 96 shapes, and 200 random ones)" in out
     assert "error wrong-phase: " in out
 
 
@@ -86,7 +86,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert document["schema"] == "tilesched/protocol/1"
     assert document["verdict"] == "findings"
     assert document["rule"]["fails_iff"] == "always"
-    assert document["smallest_failure"] == {"k_blocks": 1, "tiles": 0}
+    assert document["first_failure"] == {"k_blocks": 1, "tiles": 0}
     assert document["findings"][0]["severity"] == "error"
     assert main(["protocol", "clc-scheduler", "--format", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
