@@ -137,8 +137,7 @@ def main() -> None:
     text = "\n".join(lines) + "\n"
     print(text)
     if args.write:
-        before = RESULTS.read_text().split(HEADING)[0] if RESULTS.exists() else "# Results\n\n"
-        RESULTS.write_text(before + text)
+        RESULTS.write_text(f"# Results\n\n{text}")  # the other benchmarks append theirs
 
 
 if __name__ == "__main__":

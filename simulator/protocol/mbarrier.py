@@ -1,4 +1,4 @@
-"""The mbarrier object as a value, and its transitions: semantics.md rules 2 to 20, with what an H200 settled.
+"""The mbarrier object as a value, and its transitions: rules 2 to 20 of docs/protocol.md, with what an H200 settled.
 
 Phases are absolute counts; hardware keeps the low bit. A transition returns the next value or raises Fault where
 the hardware traps or the text says undefined. Hardware barriers (bar.sync) are the same object without bytes.
@@ -61,7 +61,7 @@ class Mbarrier:
         return settled
 
     def expect(self, tx: int) -> Mbarrier:
-        """expect_tx. It completes the phase when it brings T to 0 with none pending (settled on an H200, 2.14 a)."""
+        """expect_tx. It completes the phase when it brings T to 0 with none pending (rule 7, settled on an H200)."""
         return self._with_tx(self.tx + tx)._settle()
 
     def complete(self, tx: int) -> Mbarrier:

@@ -6,7 +6,6 @@ role is the same list of operations in every interleaving. Rules cited are those
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
@@ -155,4 +154,3 @@ class Join:
 
 
 Operation: TypeAlias = Wait | Arrive | Expect | AwaitOwn | Touch | Launch | Join
-Role: TypeAlias = Sequence[Operation]

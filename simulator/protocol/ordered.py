@@ -22,6 +22,7 @@ from .ops import (
     AwaitOwn,
     Barrier,
     BarrierKind,
+    Complete,
     Expect,
     Join,
     Launch,
@@ -291,7 +292,7 @@ class Run:
                     ProtocolKind.UNOBSERVED,
                     name,
                     f"an arrival of {who} on {name} for phase {phase} can come before any wait has seen the end of "
-                    f"phase {phase - 1} (semantics.md rule 15)",
+                    f"phase {phase - 1} (docs/protocol.md rule 15)",
                     role=who,
                     phase=phase,
                 )
@@ -314,7 +315,7 @@ class Run:
                     ProtocolKind.EARLY_TX,
                     state.barrier.name,
                     f"{one.who} announces bytes on {state.barrier.name} that no arrival of phase {len(state.ended)} is "
-                    "sure to come after: the phase can end before they are announced (semantics.md rule 14)",
+                    "sure to come after: the phase can end before they are announced (docs/protocol.md rule 14)",
                     role=one.who,
                     phase=len(state.ended),
                 )
@@ -412,7 +413,7 @@ class Run:
         for thread in stuck:
             for operation in self.threads[thread].operations[self.at[thread] :]:
                 signals = operation.agent.signals if isinstance(operation, Launch) else (operation,)
-                if any(isinstance(one, Arrive) and one.barrier == barrier for one in signals):
+                if any(isinstance(one, (Arrive, Complete)) and one.barrier == barrier for one in signals):
                     names.append(str(self.threads[thread]))
                     break
         return names

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from itertools import islice
 
 from ..errors import InputError
+from .mbarrier import MAX_COUNT
 from .ops import Arrive, AwaitOwn, Barrier, Expect, Launch, Operation, Slot, Touch, Wait
 
 __all__ = ["MAX_OPERATIONS", "Protocol", "Thread", "thread"]
 
 MAX_OPERATIONS = 1_000_000
 """Operations of all threads of a protocol; more are refused rather than judged in part."""
-
-_MAX_PHASE_COUNT = 2**20 - 1  # semantics.md rule 2: arrivals and bytes of a phase
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +49,25 @@ class Protocol:
             raise InputError(f"operations={total} is outside [0, {MAX_OPERATIONS}]")
         names: dict[tuple[str, int], Barrier] = {}
         for barrier in self.barriers():
-            if not 1 <= barrier.count <= _MAX_PHASE_COUNT:
-                raise InputError(f"barrier {barrier.name}: count={barrier.count} is outside [1, {_MAX_PHASE_COUNT}]")
+            if not 1 <= barrier.count <= MAX_COUNT:
+                raise InputError(f"barrier {barrier.name}: count={barrier.count} is outside [1, {MAX_COUNT}]")
             if names.setdefault((barrier.name, barrier.cta), barrier) != barrier:
                 raise InputError(f"barrier {barrier.name} of CTA {barrier.cta} is used with two counts or kinds")
         for item in self.threads:
+            arrived = set[Barrier]()
             for operation in item.operations:
+                if isinstance(operation, Arrive):
+                    arrived.add(operation.barrier)
+                if isinstance(operation, AwaitOwn) and operation.barrier not in arrived:
+                    raise InputError(
+                        f"{item} waits for its own arrival on {operation.barrier.name} before it has arrived"
+                    )
                 if isinstance(operation, Wait) and operation.phase < -1:
                     raise InputError(f"{item} waits on {operation.barrier.name}: phase={operation.phase} is below -1")
                 if isinstance(operation, Wait) and operation.barrier.cta != item.cta:
                     raise InputError(
                         f"{item} waits on {operation.barrier.name} of CTA {operation.barrier.cta}: waits are on "
-                        "barriers of the own CTA (semantics.md rule 21)"
+                        "barriers of the own CTA (docs/protocol.md rule 21)"
                     )
         if not self.threads:
             raise InputError(f"protocol={self.name!r} has no threads")
