@@ -45,7 +45,7 @@ CASES = {
 }
 if os.environ.get("TILESCHED_PROFILE", "dev") != "dev":  # more than a minute for these
     CASES["one stage"] = (gemm(1, 2, 2, Store.DIRECT), 211, 53)
-    CASES["stores by TMA"] = (gemm(2, 1, 2, Store.TMA), 138, 77)
+    CASES["stores by TMA"] = (gemm(2, 1, 2, Store.TMA), 136, 77)  # and two that Protocol refuses
 
 
 @pytest.mark.parametrize(("right", "killed", "equivalent"), CASES.values(), ids=CASES.keys())

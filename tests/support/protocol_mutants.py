@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from tilesched.simulator.errors import InputError
 from tilesched.simulator.protocol.ops import Arrive, Barrier, Expect, Launch, Operation, Slot, Touch, Wait
 from tilesched.simulator.protocol.program import Protocol
 
@@ -65,4 +66,8 @@ def mutants(protocol: Protocol) -> Iterator[tuple[str, Protocol]]:
                 threads = [*protocol.threads]
                 threads[number] = replace(thread, operations=edited)
                 name = f"{thread.role}[{place}] {type(operation).__name__} {what}"
-                yield name, replace(protocol, threads=tuple(threads))
+                try:
+                    mutant = replace(protocol, threads=tuple(threads))
+                except InputError:  # refused outright: a wait for an arrival that is not there
+                    continue
+                yield name, mutant
