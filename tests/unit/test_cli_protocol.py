@@ -132,7 +132,7 @@ def test_a_protocol_of_the_user(ring: str, capsys: pytest.CaptureFixture[str]) -
     [
         (["gemm-3cta"], "protocol='gemm-3cta' is unknown; did you mean"),
         (["gemm-1cta", "--k-blocks", "99999", "--tiles", "9"], "more than 1000000 operations"),
-        (["gemm-1cta", "--set", "stages=0"], "stages=0 is outside [1, 1048575]"),
+        (["gemm-1cta", "--set", "stages=0"], "stages=0 is outside [1, 512]"),
         (["gemm-1cta", "--set", "depth=2"], "depth=2 is no parameter of gemm-1cta"),
         (["gemm-1cta", "--set", "stages"], "set='stages' is not NAME=N"),
         (["gemm-1cta", "--set", "tma_store=2", "--tiles", "1"], "tma_store=2 is outside [0, 1]"),

@@ -21,7 +21,7 @@ from ..ops import (
     Wait,
 )
 from ..program import Protocol, thread
-from .work import require
+from .work import MAX_BUFFERS, MAX_WARPS, require
 
 __all__ = ["ClcParams", "clc_scheduler"]
 
@@ -46,7 +46,8 @@ class ClcParams:
 
     def __post_init__(self) -> None:
         require(0, grants=self.grants)
-        require(1, slots=self.slots, epilogue_warps=self.epilogue_warps)
+        require(1, MAX_BUFFERS, slots=self.slots)
+        require(1, MAX_WARPS, epilogue_warps=self.epilogue_warps)
         if self.finished_count is not None:
             require(1, finished_count=self.finished_count)
 

@@ -25,7 +25,7 @@ from ..ops import (
     Wait,
 )
 from ..program import Protocol, thread
-from .work import Loop, Turns, Work, require, rounds
+from .work import MAX_BUFFERS, MAX_WARPS, Loop, Turns, Work, require, rounds
 
 __all__ = ["GemmParams", "Store", "gemm_1cta", "seed_1cta", "stores"]
 
@@ -60,8 +60,9 @@ class GemmParams:
             lists = (self.work.load, self.work.mma, self.work.epilogue)
             if self.loop is not Loop.TILE or any(len(tiles) > len(self.k_blocks) for tiles in lists):
                 raise InputError(f"k_blocks={self.k_blocks} needs loop=tile and an entry for each tile")
-        require(1, stages=self.stages, accum_stages=self.accum_stages, epilogue_warps=self.epilogue_warps)
-        require(1, subtiles=self.subtiles, store_buffers=self.store_buffers)
+        require(1, MAX_WARPS, epilogue_warps=self.epilogue_warps)
+        require(1, MAX_BUFFERS, stages=self.stages, accum_stages=self.accum_stages)
+        require(1, MAX_BUFFERS, subtiles=self.subtiles, store_buffers=self.store_buffers)
         require(1, a_bytes=self.a_bytes, b_bytes=self.b_bytes)
         if 2 * (self.a_bytes + self.b_bytes) >= 2**20:
             raise InputError(f"a_bytes+b_bytes={self.a_bytes + self.b_bytes} does not fit the tx-count of a CTA pair")

@@ -11,7 +11,7 @@ from ...errors import InputError
 from ...findings import Finding
 from ..kinds import ProtocolKind
 
-__all__ = ["Loop", "Tiles", "Turns", "Work", "require", "role_mismatch", "rounds"]
+__all__ = ["MAX_BUFFERS", "MAX_WARPS", "Loop", "Tiles", "Turns", "Work", "require", "role_mismatch", "rounds"]
 
 Tiles: TypeAlias = tuple[int | None, ...]
 """The work tiles of one role of one worker, wave by wave; None is a hole, a wave that is skipped."""
@@ -61,11 +61,18 @@ def rounds(tiles: Tiles, loop: Loop) -> Iterator[int]:
         yield from range(sum(tile is not None for tile in tiles))
 
 
-def require(low: int, **values: int) -> None:
-    """Raise InputError for the first value that is below `low` or above 2^20 - 1."""
+MAX_WARPS = 32
+"""Warps of a CTA: 1024 threads."""
+
+MAX_BUFFERS = 512
+"""Stages, accumulator stages, buffers, slots: more than any shared or tensor memory holds."""
+
+
+def require(low: int, high: int = 2**20 - 1, **values: int) -> None:
+    """Raise InputError for the first value that is below `low` or above `high`."""
     for name, value in values.items():
-        if not low <= value < 2**20:
-            raise InputError(f"{name}={value} is outside [{low}, {2**20 - 1}]")
+        if not low <= value <= high:
+            raise InputError(f"{name}={value} is outside [{low}, {high}]")
 
 
 def role_mismatch(work: Work) -> list[Finding]:
