@@ -131,21 +131,21 @@ class Schedule(ABC):
     def block(self, workers: range, waves: range) -> WorkTiles:
         """The rows of `workers` in `waves`: columns that broadcast to (len(waves), len(workers))."""
 
-    def worker_blocks(self, rows: int = CHUNK_ROWS) -> Iterator[range]:
-        """The busy workers, in ranges of at most `rows`."""
-        for first in range(0, self.busy_workers, rows):
-            yield range(first, min(first + rows, self.busy_workers))
+    def worker_blocks(self) -> Iterator[range]:
+        """The busy workers, in ranges of at most CHUNK_ROWS."""
+        for first in range(0, self.busy_workers, CHUNK_ROWS):
+            yield range(first, min(first + CHUNK_ROWS, self.busy_workers))
 
-    def wave_blocks(self, workers: range, rows: int = CHUNK_ROWS) -> Iterator[WorkTiles]:
-        """The rows of `workers`, wave after wave, in blocks of about `rows`."""
-        depth = max(1, rows // len(workers))
+    def wave_blocks(self, workers: range) -> Iterator[WorkTiles]:
+        """The rows of `workers`, wave after wave, in blocks of about CHUNK_ROWS."""
+        depth = max(1, CHUNK_ROWS // len(workers))
         for wave in range(0, self.num_waves, depth):
             yield self.block(workers, range(wave, min(wave + depth, self.num_waves)))
 
-    def chunks(self, rows: int = CHUNK_ROWS) -> Iterator[WorkTiles]:
-        """All rows in blocks of about `rows`; a worker's waves come in order, all before the next workers."""
-        for workers in self.worker_blocks(rows):
-            yield from self.wave_blocks(workers, rows)
+    def chunks(self) -> Iterator[WorkTiles]:
+        """All rows in blocks of about CHUNK_ROWS; a worker's waves come in order, all before the next workers."""
+        for workers in self.worker_blocks():
+            yield from self.wave_blocks(workers)
 
     def worker(self, worker: int) -> WorkTiles:
         """One worker's computed rows in order, one-dimensional."""

@@ -154,11 +154,12 @@ def _grid(header: TraceHeader, schedule: Schedule) -> list[Finding]:
 
 def _divergence(slots: _Slots, schedule: Schedule) -> list[Finding]:
     """The first slot that leaves the model, how many do, and what would explain all of them."""
-    diverging = []
+    diverging, lengths = [], []
     for cta in range(slots.header.ctas):
         tiles = _expected(schedule, cta)
         for role in range(len(slots.header.roles)):
             expected = tiles if slots.runs(cta, role) else _NOTHING
+            lengths.append(len(expected["m"]))
             recorded = slots.records(cta, role)
             position = _first_difference(expected, recorded)
             if position is None or (position == len(recorded["m"]) and slots.cut_off(cta, role)):
@@ -166,7 +167,7 @@ def _divergence(slots: _Slots, schedule: Schedule) -> list[Finding]:
             diverging.append(Divergence(cta, role, position, expected, recorded))
     if not diverging:
         return []
-    first, cause = diverging[0], explain(schedule, diverging)
+    first, cause = diverging[0], explain(schedule, diverging, lengths)
     facts = {
         "slots": len(diverging),
         "cta": first.cta,

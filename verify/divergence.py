@@ -25,9 +25,17 @@ class Divergence:
     recorded: Mapping[str, Column]
 
 
-def explain(schedule: Schedule, slots: Sequence[Divergence]) -> str:
-    """The cause that fits all of `slots`, in words; empty when none does."""
-    for cause in (_stride, _start, _panel_tail, _swapped, _length):
+def explain(schedule: Schedule, slots: Sequence[Divergence], tiles: Sequence[int]) -> str:
+    """The cause that fits all of `slots`, in words; empty when none does.
+
+    `tiles`: what the model has every slot take, the conforming ones too. A wrong start shows wherever there is a
+    tile, a wrong stride wherever there is a second one; where it does not show, it is not the cause.
+    """
+    if len(slots) == sum(count > 1 for count in tiles) and (text := _stride(schedule, slots)):
+        return text
+    if len(slots) == sum(count > 0 for count in tiles) and (text := _start(schedule, slots)):
+        return text
+    for cause in (_panel_tail, _swapped, _length):
         if text := cause(schedule, slots):
             return text
     return ""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tilesched.simulator import schedule as schedule_module
 from tilesched.simulator.problem import Problem
 from tilesched.simulator.schedule import PhaseClock, TableSchedule
 from tilesched.verify.coverage import check_coverage
@@ -53,8 +56,15 @@ def tables(draw: st.DrawFn) -> TableSchedule:
     return table(problem, draw(st.lists(worker, min_size=1, max_size=5)))
 
 
-@given(tables())
-def test_coverage_equals_the_naive_count(schedule: TableSchedule) -> None:
+@pytest.mark.parametrize("chunk_rows", [1, 2, 7, schedule_module.CHUNK_ROWS])
+@given(schedule=tables())
+def test_coverage_equals_the_naive_count(chunk_rows: int, schedule: TableSchedule) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schedule_module, "CHUNK_ROWS", chunk_rows)  # holes and repeats over blocks of any size
+        compare_with_the_naive_count(schedule)
+
+
+def compare_with_the_naive_count(schedule: TableSchedule) -> None:
     problem = schedule.problem
     times: Counter[tuple[int, int]] = Counter()
     holes, per_worker = [], []
@@ -85,6 +95,13 @@ def test_coverage_equals_the_naive_count(schedule: TableSchedule) -> None:
             {tile: times[tile] for tile in region if times[tile]}
         )
     assert sorted((hole.worker, hole.wave) for hole in coverage.holes.first) == holes
+    last = max((int(end - begin) for begin, end in pairwise(schedule.offsets)), default=0) - 1
+    assert coverage.last_wave_work_tiles == sum(
+        last >= 0 and begin + last < end and bool(schedule.emitted[begin + last])
+        for begin, end in pairwise(schedule.offsets.tolist())
+    )
+    for repeat in coverage.repeated.first:
+        assert len(repeat.visits) == min(repeat.times, 4)
     assert coverage.holes.count == len(holes)
     assert (coverage.work_tiles_min, coverage.work_tiles_max) == (min(per_worker), max(per_worker))
     assert coverage.work_tiles == sum(per_worker)

@@ -106,7 +106,11 @@ def test_manual_2cta_equals_the_original_loop(m: int, n: int, group: int, sm: in
 def test_persistent_computes_every_tile_exactly_once(
     m: int, n: int, workers: int, width: int, order: RasterOrder, cluster: int
 ) -> None:
-    coverage = cover(persistent(m, n, workers, width, order, cluster))
+    schedule = persistent(m, n, workers, width, order, cluster)
+    coverage = cover(schedule)
+    lengths = [len(tiles) for tiles in tiles_of(schedule)]
+    assert (coverage.work_tiles_min, coverage.work_tiles_max) == (min(lengths), max(lengths))
+    assert coverage.idle_workers == lengths.count(0)
     assert (coverage.missing.count, coverage.repeated.count, coverage.out_of_range.count) == (0, 0, 0)
     assert coverage.holes.count == 0
     padded = -(-m // cluster) * cluster

@@ -163,6 +163,15 @@ def test_causes_are_stated_only_if_they_explain_everything() -> None:
         "wrong stride: ids advance by 5, the model's by 4"
         in findings(from_rows(RIGHT.header, strided))["divergence"].message
     )
+    back = [{**row, "linear": row["linear"] - 1} for row in rows]
+    assert "off by 1: worker w starts at id w - 1" in findings(from_rows(RIGHT.header, back))["divergence"].message
+    two = [row for row in rows if (row["cta"], row["role"], row["wave"]) not in {(0, 0, 0), (1, 1, 0)}]
+    assert findings(from_rows(RIGHT.header, two))["divergence"].facts["cause"] == ""
+    half = [{**row, "m": row["n"], "n": row["m"]} if row["cta"] else {**row, "m": row["m"] + 9} for row in rows]
+    assert findings(from_rows(RIGHT.header, half))["divergence"].facts["cause"] == ""
+    longer = [row for row in rows if row["cta"] != 3 or row["wave"] < 7]
+    longer += [{**row, "wave": 9, "linear": 36} for row in rows if row["cta"] == 0 and row["wave"] == 8]
+    assert findings(from_rows(RIGHT.header, longer))["divergence"].facts["cause"] == ""
     tail = [{**row, "m": row["m"] ^ 1} if row["linear"] >= 30 else row for row in rows]
     found = findings(from_rows(RIGHT.header, tail))["divergence"].message
     assert "wrong panel tail: ids agree, tiles differ only in the last panel, 1 of 3 wide" in found
@@ -191,6 +200,30 @@ def test_a_cut_off_trace_is_incomplete_and_what_is_there_is_still_compared() -> 
     found = check_trace(from_rows(RIGHT.header, rows, RIGHT.stored()))
     assert {str(finding.kind) for finding in found.findings} == {"overflow", "divergence", "roles"}
     assert found.verdict is Verdict.FINDINGS
+
+
+def test_one_slot_that_is_cut_off_leaves_the_others_whole() -> None:
+    rows = [row for row in rows_of(RIGHT) if (row["cta"], row["role"]) != (1, 2) or row["wave"] < 3]
+    report = check_trace(from_rows(RIGHT.header, rows, RIGHT.stored()))
+    assert [str(finding.kind) for finding in report.findings] == ["overflow"]
+    assert report.findings[0].facts == {"slots": 1, "cta": 1, "role": "epilogue", "wanted": 9, "stored": 3}
+    first = [row for row in rows_of(RIGHT) if (row["cta"], row["role"]) != (1, 0) or row["wave"] < 3]
+    report = check_trace(from_rows(RIGHT.header, first, RIGHT.stored()))
+    assert [str(finding.kind) for finding in report.findings] == ["overflow"]
+
+
+def test_roles_that_lose_different_tiles_are_told_apart() -> None:
+    rows = [row for row in rows_of(RIGHT) if (row["role"], row["linear"]) not in {(0, 3), (1, 4)}]
+    missing = [f for f in check_trace(from_rows(RIGHT.header, rows)).findings if str(f.kind) == "missing"]
+    assert [finding.facts["roles"] for finding in missing] == [["tma"], ["mma"]]
+
+
+def test_a_trace_without_ids_is_compared_by_its_tiles() -> None:
+    whole = edit(EDITS["one tile of one role"][0])
+    bare = Trace(whole.header, {name: whole.columns[name] for name in ("cta", "role", "m", "n")})
+    assert findings(bare)["divergence"].facts["position"] == 3
+    right = Trace(RIGHT.header, {name: RIGHT.columns[name] for name in ("cta", "role", "m", "n")})
+    assert check_trace(right).verdict is Verdict.CLEAN
 
 
 def test_a_trace_that_is_short_without_saying_so_is_a_divergence() -> None:

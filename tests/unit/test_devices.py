@@ -6,9 +6,10 @@ from tilesched.simulator.devices import DEVICES, device
 from tilesched.simulator.errors import InputError
 
 
-@pytest.mark.parametrize(
-    ("name", "sms"), [("b200", 148), ("H100", 132), ("RTX PRO 6000", 188), ("h100_pcie", 114), ("GB300", 152)]
-)
+KNOWN = {"b200": 148, "gb200": 152, "GB300": 152, "h200": 132, "H100": 132, "RTX PRO 6000": 188, "h100_pcie": 114}
+
+
+@pytest.mark.parametrize(("name", "sms"), KNOWN.items())
 def test_names_are_forgiving(name: str, sms: int) -> None:
     assert device(name).sm_count == sms
 

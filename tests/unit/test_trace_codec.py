@@ -196,6 +196,19 @@ EDITS: dict[str, tuple[Callable[[dict[str, bytes]], None], str]] = {
         put("m.npy", npy_header("{'descr': '<i8', 'fortran_order': False, 'shape': (-1,)}")),
         "holds 0 bytes",
     ),
+    "trailing bytes": (put("m.npy", npy([0, 0, 1, 1]) + b"12345678"), "holds 40 bytes, its header says 32"),
+    "two negative axes": (
+        put("m.npy", npy_header("{'descr': '<i8', 'fortran_order': False, 'shape': (-2, -2)}", bytes(32))),
+        "holds 32 bytes",
+    ),
+    "another order of axes": (
+        put("wanted.npy", npy_header("{'descr': '<i8', 'fortran_order': True, 'shape': (2, 2)}", bytes(32))),
+        "is not an integer array of at most two axes",
+    ),
+    "three axes": (put("wanted.npy", npy([[[1]]])), "is not an integer array of at most two axes"),
+    "another npy version": (put("m.npy", b"\x93NUMPY\x02\x00" + bytes(200)), "npy version (2, 0)"),
+    "exactly 2^63": (put("m.npy", npy(np.array([2**63] * 4, np.uint64))), "column 'm' leaves 63 bits"),
+    "too many roles": (header(roles=[f"r{i}" for i in range(65)]), "are not 1 to 64 different names"),
     "a header to evaluate": (put("m.npy", npy_header("__import__('os').abort()")), "'m.npy' is no array"),
     "CTA out of range": (put("cta.npy", npy([0, 0, 1, 2])), "record 3: cta=2 is outside [0, 1]"),
     "negative role": (put("role.npy", npy([0, -1, 0, 1])), "record 1: role=-1 is outside [0, 1]"),
@@ -263,7 +276,7 @@ def test_a_member_twice(tmp_path: Path) -> None:
         archive.writestr("m.npy", npy([1]))
         with pytest.warns(UserWarning, match="Duplicate"):
             archive.writestr("m.npy", npy([2]))
-    assert "twice" in refusal(buffer.getvalue(), tmp_path)
+    assert "a member stands in the archive twice" in refusal(buffer.getvalue(), tmp_path)
 
 
 FIRST = json.dumps(example().header.to_json())
@@ -284,6 +297,12 @@ LINES: dict[str, tuple[str, str]] = {
     "a large number": (f'{FIRST}\n{{"cta": 0, "role": 0, "m": {2**70}, "n": 0}}\n', "is not an integer of 63 bits"),
     "wanted of text": (json.dumps({**example().header.to_json(), "wanted": "x"}), "wanted is not a list"),
     "ragged wanted": (json.dumps({**example().header.to_json(), "wanted": [[1], [1, 2]]}), "wanted is not a list"),
+    "ragged wanted, long first": (
+        json.dumps({**example().header.to_json(), "wanted": [[1, 2], [1]]}),
+        "wanted is not a list",
+    ),
+    "true": (f'{FIRST}\n{{"cta": 0, "role": 0, "m": true, "n": 0}}\n', "m=True is not an integer"),
+    "a large negative number": (f'{FIRST}\n{{"cta": 0, "role": 0, "m": {-(2**70)}, "n": 0}}\n', "of 63 bits"),
     "huge wanted": (json.dumps({**example().header.to_json(), "wanted": [[2**70]]}), "wanted leaves 63 bits"),
     "a lost line": (json.dumps({**example().header.to_json(), "records": 1}), "the header states records=1"),
     "deep": ("{" + '"a":{' * 100000, "is not JSON"),
