@@ -5,7 +5,6 @@ import pytest
 from tilesched.simulator.devices import DEVICES, device
 from tilesched.simulator.errors import InputError
 
-
 KNOWN = {"b200": 148, "gb200": 152, "GB300": 152, "h200": 132, "H100": 132, "RTX PRO 6000": 188, "h100_pcie": 114}
 
 
