@@ -22,6 +22,7 @@ FORMATS = (".png", ".svg")
 _MAX_LABELS = 24  # cells along an axis up to which each cell states its number
 _MAX_MARKS = 400  # marked cells up to which each gets a mark larger than itself
 _MARK_SHIFT = 5.0  # points, a little over the radius of a mark
+_MARGIN = 0.15  # of a colour map that is left out at both ends, so that white and black cells stand out by themselves
 _MISSING, _REPEATED = "white", "black"  # neither is a colour of the maps, in grey as little as in colour
 
 
@@ -85,12 +86,13 @@ def _panel(
     from matplotlib.ticker import MaxNLocator
 
     rows, columns = values.shape
+    span = max(largest, 1)
     stretch = max(rows, columns) > 4 * min(rows, columns)
     image = axes.imshow(
         np.ma.masked_less(values, 0),
         cmap=colours,
-        vmin=0,
-        vmax=max(largest, 1),
+        vmin=-_MARGIN * span,
+        vmax=(1 + _MARGIN) * span,
         interpolation="nearest",
         aspect="auto" if stretch else "equal",
         extent=(-0.5, tile_map.tiles_n - 0.5, tile_map.tiles_m - 0.5, -0.5),
@@ -111,6 +113,7 @@ def _panel(
         axis.set_major_locator(MaxNLocator(integer=True, nbins=8, min_n_ticks=1))
     if values.max() >= 0:
         colorbar = axes.figure.colorbar(image, ax=axes, shrink=0.8, label=label)
+        colorbar.ax.set_ylim(0, span)
         colorbar.ax.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=8, min_n_ticks=1))
 
 
