@@ -1,0 +1,21 @@
+"""What every operation of isa.OPERATIONS does: one table, with the same keys."""
+
+from __future__ import annotations
+
+from .access import ACCESS
+from .alu import ALU, Builder
+from .arithmetic import ARITHMETIC
+from .barriers import BARRIERS
+from .bulk import BULK
+from .control import CONTROL
+from .isa import OPERATIONS
+
+__all__ = ["BRANCH", "SEMANTICS"]
+
+BRANCH = "bra"
+"""The one operation that is built with its guard, by control.branch."""
+
+SEMANTICS: dict[str, Builder] = {**ALU, **ARITHMETIC, **ACCESS, **CONTROL, **BARRIERS, **BULK}
+
+if SEMANTICS.keys() | {BRANCH} != OPERATIONS.keys():
+    raise AssertionError(f"the tables differ in {(SEMANTICS.keys() | {BRANCH}) ^ OPERATIONS.keys()}")
