@@ -183,9 +183,7 @@ def _cvt(i: Instruction, m: Modifiers, s: Slots) -> Step:
     return _write_converted(i, s, target, source, _integer_to_integer(m, target, source))
 
 
-def _write_converted(
-    i: Instruction, s: Slots, target: str, source: str, function: Callable[[Array], Array]
-) -> Step:
+def _write_converted(i: Instruction, s: Slots, target: str, source: str, function: Callable[[Array], Array]) -> Step:
     """A step that reads `source` and writes `target`; registers may be wider than both."""
     d, a = s.write(i.operands[0], None), s.any_width(i.operands[1], source)[0]
     width = getattr(i.operands[0], "bits", bits_of(target))

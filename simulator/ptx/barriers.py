@@ -231,9 +231,7 @@ def _aligned(address: int) -> int:
     return address
 
 
-def _objects(
-    warp: Warp, fragment: Fragment, addresses: Array, space: str
-) -> Iterator[tuple[int, LiveBarrier]]:
+def _objects(warp: Warp, fragment: Fragment, addresses: Array, space: str) -> Iterator[tuple[int, LiveBarrier]]:
     """Of every lane its mbarrier object."""
     known: dict[int, LiveBarrier] = {}
     for lane in _lanes(fragment):
@@ -272,7 +270,7 @@ def _make(cta: Cta, offset: int, count: int) -> None:
     if not 1 <= count <= MAX_COUNT:
         text = f"mbarrier.init of {name} with {count} arrivals: outside [1, {MAX_COUNT}]"
         raise Fault(MachineKind.BARRIER_COUNT, text, barrier=name, count=count)
-    cta.shared.check_range(span, "mbarrier.init", State(0), State.BARRIER | State.INCOMING | State.OUTGOING)
+    cta.shared.check_range(span, "mbarrier.init", 0, State.BARRIER | State.INCOMING | State.OUTGOING)
     cta.shared.state[span] = State.BARRIER
     cta.mbarriers[offset] = LiveBarrier(cta, offset, name, Mbarrier.init(count))
     cta.machine.effects += 1
@@ -299,7 +297,9 @@ def _tx(i: Instruction, m: Modifiers, s: Slots) -> Step:
     def run(warp: Warp, fragment: Fragment) -> int:
         for lane, barrier in _objects(warp, fragment, addresses(warp.regs), space):
             tx = int(warp.regs[amount][lane])
-            change(barrier, (lambda value, tx=tx: value.expect(tx)) if expects else lambda value, tx=tx: value.complete(tx))
+            change(
+                barrier, (lambda value, tx=tx: value.expect(tx)) if expects else lambda value, tx=tx: value.complete(tx)
+            )
         return fragment.pc + 1
 
     return Ending(run)
@@ -311,7 +311,11 @@ def _arrive(i: Instruction, m: Modifiers, s: Slots) -> Step:
     has_state = len(operands) > 1 and not _is_address(operands[0])
     state = s.write(operands[0], 64) if has_state and not isinstance(operands[0], Sink) else None
     rest = operands[1:] if has_state else operands
-    if len(rest) not in (1, 2) or (m["expect"] and len(rest) != 2) or (m["no_complete"] and (len(rest) != 2 or m["expect"])):
+    if (
+        len(rest) not in (1, 2)
+        or (m["expect"] and len(rest) != 2)
+        or (m["no_complete"] and (len(rest) != 2 or m["expect"]))
+    ):
         raise Unsupported(f"{i.opcode} with {len(operands)} operands")
     addresses, space = address_of(rest[0], s), _space(m)
     if state is not None and space == "shared::cluster":

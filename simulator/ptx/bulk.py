@@ -18,7 +18,7 @@ from .program import Immediate, Instruction, Operand
 from .slots import BLOCK, Array, Ending, Slots, Step
 from .warp import Cta, Fragment, LiveBarrier, Reason, Waiting, Warp
 
-__all__ = ["BULK", "destinations", "signal_step", "submit_in_group"]
+__all__ = ["BULK", "check_barrier_place", "destinations", "read_then_write", "signal_step", "submit_in_group"]
 
 _UNIT = 16  # bytes: sizes and addresses of bulk copies are multiples of it (rule 38)
 
@@ -59,15 +59,13 @@ def submit_in_group(warp: Warp, lane: int, agent: Agent) -> None:
     warp.machine.engines.submit(agent)
 
 
-def _copy(source: Bytes, targets: list[Bytes]) -> Callable[[], None]:
-    def step() -> None:
-        region, span = source
-        values = region.data[span].copy()
-        for target, place in targets:
-            target.data[place] = values
-            target.state[place] = State.WRITTEN
-
-    return step
+def _put(targets: list[Bytes], values: Array, cta: int) -> None:
+    for region, span in targets:
+        region.data[span] = values
+        region.state[span] = State.WRITTEN
+        if region.observer is not None:
+            offsets = np.arange(region.size)[span] if isinstance(span, slice) else span
+            region.observer(cta, offsets, 1)
 
 
 def _bulk(i: Instruction, m: Modifiers, s: Slots) -> Step:
@@ -105,14 +103,17 @@ def _bulk(i: Instruction, m: Modifiers, s: Slots) -> Step:
         reads = (read,) if m["origin"] != "global" else ()
         if m["origin"] == "global":
             region.check_range(read[1], "bulk copy (read)", State.WRITTEN, State.BARRIER | State.INCOMING)
-        steps: deque[Callable[[], None]] = deque([_copy(read, writes)])
         if barrier is None:
-            steps = deque(_read_then_write(read, writes, warp.cta.index))
+            steps = read_then_write(
+                lambda: region.data[read[1]].copy(), lambda data: _put(writes, data, warp.cta.index)
+            )
             submit_in_group(warp, lane, Agent("bulk copy", warp.cta, i, steps, reads, tuple(writes)))
             return
         place, where = shared_place(warp, int(barrier(regs)[lane]), "shared::cluster")
-        objects = [find_barrier(one, where) for one in (ctas if mask is not None else [place])]
-        steps.append(signal_step(objects, count))
+        if mask is None:
+            check_barrier_place(ctas[0], place, pair=False)
+        objects = [find_barrier(one, where) for one in ctas]
+        steps = deque([lambda: _put(writes, region.data[read[1]], warp.cta.index), signal_step(objects, count)])
         keys = tuple((one.cta.index, one.offset) for one in objects)
         warp.machine.engines.submit(Agent("bulk copy", warp.cta, i, steps, reads, tuple(writes), keys))
 
@@ -131,23 +132,17 @@ def _check_units(size: int, *addresses: int) -> None:
             raise Fault(MachineKind.BULK_SIZE, text, **{what: value})
 
 
-def _read_then_write(source: Bytes, targets: list[Bytes], cta: int) -> list[Callable[[], None]]:
-    """Two steps, so that a thread may wait for the first (wait_group.read)."""
+def read_then_write(read: Callable[[], Array], write: Callable[[Array], None]) -> deque[Callable[[], None]]:
+    """Two steps, so that a thread may wait for the first (wait_group.read); `read` gives what `write` gets."""
     held: list[Array] = []
+    return deque([lambda: held.append(read()), lambda: write(held.pop())])
 
-    def read() -> None:
-        region, span = source
-        held.append(region.data[span].copy())
 
-    def write() -> None:
-        for region, span in targets:
-            region.data[span] = held[0]
-            region.state[span] = State.WRITTEN
-            if region.observer is not None:
-                offsets = np.arange(region.size)[span] if isinstance(span, slice) else span
-                region.observer(cta, offsets, 1)
-
-    return [read, write]
+def check_barrier_place(target: Cta, barrier: Cta, *, pair: bool) -> None:
+    """Raise Fault unless a copy's barrier is in the CTA of its data, or with cta_group::2 in that CTA's pair (rule 36)."""
+    if barrier is not target and not (pair and barrier.rank ^ 1 == target.rank):
+        text = f"a copy to {target} signals an mbarrier of {barrier}"
+        raise Fault(MachineKind.BARRIER_CTA, text, target=target.index, barrier_cta=barrier.index)
 
 
 def _commit(i: Instruction, m: Modifiers, s: Slots) -> Step:

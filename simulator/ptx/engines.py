@@ -86,7 +86,7 @@ class Engines:
             region.check_range(span, f"{agent.name} (read)", State.WRITTEN, State.BARRIER | State.INCOMING)
         for region, span in agent.writes:
             busy = State.BARRIER | State.INCOMING | State.OUTGOING
-            region.check_range(span, f"{agent.name} (write)", State(0), busy)
+            region.check_range(span, f"{agent.name} (write)", 0, busy)
         for region, span in agent.reads:
             region.state[span] |= State.OUTGOING
         for region, span in agent.writes:
@@ -150,7 +150,7 @@ class Engines:
             self.finished += 1
         machine.wake(agent.waiters)
 
-    def _release(self, spans: Iterable[Bytes], bit: State) -> None:
+    def _release(self, spans: Iterable[Bytes], bit: int) -> None:
         for region, span in spans:
             region.state[span] &= np.uint8(0xFF ^ bit)
 

@@ -182,7 +182,7 @@ _rows(
     20,
     ("ld", "order? scope? space? nc? cache? hint? prefetch? vector? type", 2, 3),
     ("st", "order? scope? space? cache? hint? vector? type", 2, 3),
-    ("prefetch", "level? cache?", 1),
+    ("prefetch", "level? cache=level?", 1),
     ("prefetchu", ".L1", 1),
 )
 _rows(
@@ -264,6 +264,14 @@ _rows(
     ("cp.async.bulk.wait_group", "read?", 1),
     ("cp.async.bulk.prefetch", ".L2 .global hint?", 2, 3),
 )
+_rows(
+    Unit.BULK,
+    "9.7.9.27 tensor copies",
+    90,
+    ("cp.async.bulk.tensor", "dims destination origin tile? complete multicast? group? hint?", 2, 5),
+    ("cp.async.bulk.prefetch.tensor", "dims .L2 .global tile? hint?", 1, 2),
+)
+
 
 @lru_cache(maxsize=4096)
 def _match_pieces(pieces: tuple[str, ...]) -> tuple[str, dict[str, str]]:

@@ -30,6 +30,7 @@ class MachineKind(StrEnum):
     PEER_EXIT = "peer-exit"  # shared memory of a CTA that has ended
     EXIT_IN_FLIGHT = "exit-in-flight"  # a CTA ends while a copy still uses its shared memory
     LEFTOVER = "leftover"  # a phase has begun and not ended when its CTA ends
+    BARRIER_CTA = "barrier-cta"  # a copy that signals a barrier of another CTA than that of its data (rule 36)
     TENSOR_MAP = "tensor-map"  # not a tensor map, or one that the copy contradicts
     BULK_SIZE = "bulk-size"  # a bulk copy whose size or address is no multiple of 16
     TRAP = "trap"  # the kernel executed trap

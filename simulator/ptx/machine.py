@@ -20,6 +20,7 @@ from .kinds import Fault, MachineKind
 from .launch import Launch
 from .memory import RANK_SHIFT, SHARED_FIRST, Heap, Region
 from .slots import BLOCK, DTYPES, LANES, SPLIT, Array, Regs
+from .tensormap import TensorMap
 from .warp import Cluster, Cta, Fragment, LiveBarrier, Reason, Waiting, Warp
 
 __all__ = ["Limits", "Machine", "Stop"]
@@ -69,6 +70,7 @@ class Machine:
         registers: int,
         shared_size: int,
         shared_names: list[tuple[int, str]],
+        tensor_maps: list[TensorMap],
         ordering: Ordering,
         limits: Limits,
         progress: Callable[[int, int], None] | None = None,
@@ -76,6 +78,7 @@ class Machine:
         self.heap = heap
         self.params = params
         self.registers = registers
+        self.tensor_maps = tensor_maps
         self.engines = Engines(ordering)
         self.effects = 0
         self.steps = 0
@@ -399,7 +402,9 @@ class Machine:
         self._slots.append(self._slot_of.pop(cta.index))
         self.resident.remove(cta)
         if self._progress is not None:
-            self._progress(self.ctas - len(self.resident) - self._waiting_clusters * prod(self._launch.cluster), self.ctas)
+            self._progress(
+                self.ctas - len(self.resident) - self._waiting_clusters * prod(self._launch.cluster), self.ctas
+            )
         self._admit()
 
     def _check_leftover(self, barrier: LiveBarrier) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from enum import IntFlag
+from typing import Final
 
 import numpy as np
 
@@ -26,13 +26,13 @@ SHARED_FIRST = 0x400
 _GAP = 1 << 20  # between arrays, so that a small overrun meets no other array
 
 
-class State(IntFlag):
-    """What is known of a byte."""
+class State:
+    """What is known of a byte: bits, as plain integers, which NumPy takes for whatever the array holds."""
 
-    WRITTEN = 1
-    BARRIER = 2  # of a live mbarrier object
-    INCOMING = 4  # an asynchronous copy that was issued writes it
-    OUTGOING = 8  # an asynchronous copy that was issued reads it
+    WRITTEN: Final = 1
+    BARRIER: Final = 2  # of a live mbarrier object
+    INCOMING: Final = 4  # an asynchronous copy that was issued writes it
+    OUTGOING: Final = 8  # an asynchronous copy that was issued reads it
 
 
 _REPEAT = {1: 0x01, 2: 0x0101, 4: 0x01010101, 8: 0x0101010101010101}
@@ -100,7 +100,7 @@ class Region:
         view = self.view(element, count)
         rows = offsets >> view.shift
         if (view.states[rows] & view.busy).any():
-            self._check_bytes(offsets, width, "store", State(0), State.BARRIER | State.INCOMING | State.OUTGOING)
+            self._check_bytes(offsets, width, "store", 0, State.BARRIER | State.INCOMING | State.OUTGOING)
         view.values[rows] = values
         view.states[rows] = view.good
         if self.observer is not None:
@@ -112,7 +112,7 @@ class Region:
             raise self._outside(offset, size, what)
         return slice(offset, offset + size)
 
-    def check_range(self, span: slice | Array, what: str, needs: State, without: State) -> None:
+    def check_range(self, span: slice | Array, what: str, needs: int, without: int) -> None:
         """Raise Fault unless all bytes of a copy have the states `needs` and none of `without`."""
         states = self.state[span]
         bad = (states & needs) != needs
@@ -151,13 +151,13 @@ class Region:
             bytes=width,
         )
 
-    def _check_bytes(self, offsets: Array, width: int, what: str, needs: State, without: State) -> None:
+    def _check_bytes(self, offsets: Array, width: int, what: str, needs: int, without: int) -> None:
         for offset in offsets.tolist():
             states = self.state[offset : offset + width]
             if ((states & needs) != needs).any() or (states & without).any():
                 raise self._wrong_state(offset, width, what, needs, without)
 
-    def _wrong_state(self, offset: int, width: int, what: str, needs: State, without: State) -> Fault:
+    def _wrong_state(self, offset: int, width: int, what: str, needs: int, without: int) -> Fault:
         states = self.state[offset : offset + width]
         bits = int(np.bitwise_or.reduce(states)) & without
         place = f"at byte {offset} of {self.name}"

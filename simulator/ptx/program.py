@@ -121,17 +121,7 @@ class Address:
 
 
 Operand: TypeAlias = (
-    Register
-    | SpecialRegister
-    | Immediate
-    | Symbol
-    | Label
-    | Targets
-    | Sink
-    | Negated
-    | Pair
-    | Vector
-    | Address
+    Register | SpecialRegister | Immediate | Symbol | Label | Targets | Sink | Negated | Pair | Vector | Address
 )
 
 

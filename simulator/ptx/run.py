@@ -23,6 +23,8 @@ from .observe import Observer
 from .parser import parse
 from .program import Instruction, Kernel, Module, Param, Variable
 from .slots import Slots
+from .tensormap import TensorMap
+from .tma import TENSOR_MAP_BYTES, encode_map, make_map
 from .warp import Fragment, Warp
 
 __all__ = ["Result", "run"]
@@ -78,6 +80,7 @@ def run(
         registers=kernel.registers,
         shared_size=layout.shared_size,
         shared_names=layout.shared_names,
+        tensor_maps=layout.tensor_maps,
         ordering=ordering,
         limits=limits,
         progress=progress,
@@ -126,6 +129,7 @@ class _Layout:
         self.addresses: dict[str, tuple[str, int]] = {}
         self.shared_names: list[tuple[int, str]] = []
         self.arrays: dict[str, Region] = {}
+        self.tensor_maps: list[TensorMap] = []
         self._launch = launch
         for name, array in launch.arrays.items():
             self.arrays[name] = self.heap.add(f"array {name}", array.size)
@@ -192,8 +196,20 @@ class _Layout:
                 raise InputError(f"parameter {param.name} has {param.size} bytes: no pointer to an array")
             return int(self.arrays[value.array].base + value.offset).to_bytes(8, "little")
         if isinstance(value, TensorMapParam):
-            raise InputError(f"parameter {param.name}: tensor maps are not supported")
+            return self._tensor_map(param, value)
         return _scalar(param, value.value)
+
+    def _tensor_map(self, param: Param, value: TensorMapParam) -> bytes:
+        """The 128 bytes of a map, or the address of a place that holds them."""
+        self.tensor_maps.append(make_map(value, self.arrays[value.array].base))
+        body = encode_map(len(self.tensor_maps) - 1)
+        if param.size == TENSOR_MAP_BYTES:
+            return body
+        if param.size != 8:
+            raise InputError(f"parameter {param.name} has {param.size} bytes: no tensor map and no pointer to one")
+        region = self.heap.add(f"tensor map {param.name}", TENSOR_MAP_BYTES, written=True)
+        region.data[:] = np.frombuffer(body, np.uint8)
+        return region.base.to_bytes(8, "little")
 
 
 def _scalar(param: Param, value: int | float) -> bytes:
@@ -296,4 +312,3 @@ def _threads(warp: Warp, kernel: Kernel) -> list[dict[str, object]]:
             }
         )
     return found
-

@@ -9,13 +9,14 @@ from .barriers import BARRIERS
 from .bulk import BULK
 from .control import CONTROL
 from .isa import OPERATIONS
+from .tma import TMA
 
 __all__ = ["BRANCH", "SEMANTICS"]
 
 BRANCH = "bra"
 """The one operation that is built with its guard, by control.branch."""
 
-SEMANTICS: dict[str, Builder] = {**ALU, **ARITHMETIC, **ACCESS, **CONTROL, **BARRIERS, **BULK}
+SEMANTICS: dict[str, Builder] = {**ALU, **ARITHMETIC, **ACCESS, **CONTROL, **BARRIERS, **BULK, **TMA}
 
 if SEMANTICS.keys() | {BRANCH} != OPERATIONS.keys():
     raise AssertionError(f"the tables differ in {(SEMANTICS.keys() | {BRANCH}) ^ OPERATIONS.keys()}")

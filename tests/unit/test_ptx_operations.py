@@ -156,9 +156,7 @@ OTHER_ROWS: dict[str, tuple[str, tuple[int, ...], int, Twin]] = {
     "shf.r.wrap": ("shf.r.wrap.b32 {d}, {0}, {1}, {2};", (32, 32, 32), 32, funnel(False, True)),
     "shf.l.clamp": ("shf.l.clamp.b32 {d}, {0}, {1}, {2};", (32, 32, 32), 32, funnel(True, False)),
     "shf.r.clamp": ("shf.r.clamp.b32 {d}, {0}, {1}, {2};", (32, 32, 32), 32, funnel(False, False)),
-    "setp.lt.and": (
-        "setp.lt.and.u32 {d}, {0}, {1}, {2};", (32, 32, 1), 1, lambda a, b, p: a < b and bool(p)
-    ),
+    "setp.lt.and": ("setp.lt.and.u32 {d}, {0}, {1}, {2};", (32, 32, 1), 1, lambda a, b, p: a < b and bool(p)),
     "setp.ge.xor.not": (
         "setp.ge.xor.s32 {d}, {0}, {1}, !{2};",
         (32, 32, 1),
@@ -174,7 +172,10 @@ OTHER_ROWS: dict[str, tuple[str, tuple[int, ...], int, Twin]] = {
     "pack 4": ("mov.b64 {d}, {{{0}, {1}, {1}, {0}}};", (16, 16), 64, lambda a, b: a | b << 16 | b << 32 | a << 48),
     "unpack": ("mov.b32 {{%rs5, {d}}}, {0};", (32,), 16, lambda a: a >> 16),
     "pack 128": (
-        "{{ .reg .b128 q; mov.b128 q, {{{0}, {1}}}; mov.b128 {{%rd30, {d}}}, q; }}", (64, 64), 64, lambda a, b: b
+        "{{ .reg .b128 q; mov.b128 q, {{{0}, {1}}}; mov.b128 {{%rd30, {d}}}, q; }}",
+        (64, 64),
+        64,
+        lambda a, b: b,
     ),
     "mov immediate": ("mov.b32 {d}, -5;", (32,), 32, lambda a: -5),
     "guard": ("mov.b32 {d}, {0}; @{1} add.s32 {d}, {d}, 1;", (32, 1), 32, lambda a, p: a + bool(p)),
@@ -184,9 +185,7 @@ OTHER_ROWS: dict[str, tuple[str, tuple[int, ...], int, Twin]] = {
     "cvt.s64.s32": ("cvt.s64.s32 {d}, {0};", (32,), 64, lambda a: signed(a, 32)),
     "cvt.s32.s8": ("cvt.s32.s8 {d}, {0};", (32,), 32, lambda a: signed(a, 8)),
     "cvt.u32.u8": ("cvt.u32.u8 {d}, {0};", (32,), 32, lambda a: a & 255),
-    "cvt.sat.s16.s32": (
-        "cvt.sat.s16.s32 {d}, {0};", (32,), 16, lambda a: max(-(2**15), min(2**15 - 1, signed(a, 32)))
-    ),
+    "cvt.sat.s16.s32": ("cvt.sat.s16.s32 {d}, {0};", (32,), 16, lambda a: max(-(2**15), min(2**15 - 1, signed(a, 32)))),
     "cvt.sat.u8.s32": ("cvt.sat.u8.s32 {d}, {0};", (32,), 32, lambda a: max(0, min(255, signed(a, 32)))),
     "add.f32 bits": ("add.rn.f32 {d}, {0}, 0f3F800000;", (32,), 32, lambda a: f32_bits(f32(a), "rn", plus=1)),
 }
@@ -426,7 +425,9 @@ def test_packed_floats_are_two_of_them() -> None:
     ],
 )
 def test_special_values_of_f32(operation: str, a: int, b: int, want: int) -> None:
-    got = apply(f"{operation} {{d}}, {{0}}, {{1}};", [np.full(32, a, np.uint64), np.full(32, b, np.uint64)], (32, 32), 32)
+    got = apply(
+        f"{operation} {{d}}, {{0}}, {{1}};", [np.full(32, a, np.uint64), np.full(32, b, np.uint64)], (32, 32), 32
+    )
     assert int(got[0]) == want
 
 
