@@ -36,7 +36,7 @@ def address_of(operand: Operand, s: Slots) -> Addresses:
         slot = s.read(base, "u64")
 
     def addresses(regs: Regs) -> Array:
-        value = regs[slot].astype(np.int64)
+        value: Array = regs[slot].astype(np.int64)
         return value + offset if offset else value
 
     return addresses
@@ -230,7 +230,8 @@ Update: TypeAlias = Callable[[Array, list[Array]], Array]
 
 
 def _inc(old: Array, operands: list[Array]) -> Array:
-    return np.where(old >= operands[0], old.dtype.type(0), old + old.dtype.type(1))
+    new: Array = np.where(old >= operands[0], old.dtype.type(0), old + old.dtype.type(1))
+    return new
 
 
 def _dec(old: Array, operands: list[Array]) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -24,7 +24,7 @@ def is_float(kind: str) -> bool:
     return kind.startswith(("f", "bf"))
 
 
-def signed_view(kind: str) -> type | None:
+def signed_view(kind: str) -> Any:
     """NumPy's signed type for a PTX type sN, else None."""
     return _SIGNED[bits_of(kind)] if kind.startswith("s") else None
 
@@ -76,7 +76,8 @@ def integer_add(i: Instruction, m: Modifiers, s: Slots) -> Step:
     sign = 1 if i.pieces[0] == "add" else -1
 
     def saturated(a: Array, b: Array) -> Array:
-        return np.clip(a.astype(np.int64) + sign * b.astype(np.int64), -(2**31), 2**31 - 1).astype(np.int32)
+        exact: Array = a.astype(np.int64) + sign * b.astype(np.int64)
+        return exact.clip(-(2**31), 2**31 - 1).astype(np.int32)
 
     return binary(i, s, kind, saturated)
 
@@ -86,7 +87,8 @@ def high_product(a: Array, b: Array) -> Array:
     bits = 8 * a.itemsize
     if bits < 64:
         wide = _SIGNED[2 * bits] if a.dtype.kind == "i" else DTYPES[2 * bits]
-        return ((a.astype(wide) * b.astype(wide)) >> bits).astype(a.dtype)
+        product: Array = a.astype(wide) * b.astype(wide)
+        return (product >> bits).astype(a.dtype)
     x, y = a.view(np.uint64), b.view(np.uint64)
     half, low = np.uint64(32), np.uint64(2**32 - 1)
     middle = (x >> half) * (y & low) + (((x & low) * (y & low)) >> half)
@@ -94,7 +96,8 @@ def high_product(a: Array, b: Array) -> Array:
     high = (x >> half) * (y >> half) + (middle >> half) + (other >> half)
     if a.dtype.kind == "i":
         high = high - np.where(a < 0, y, np.uint64(0)) - np.where(b < 0, x, np.uint64(0))
-    return high.view(a.dtype)
+    result: Array = high.view(a.dtype)
+    return result
 
 
 def _product(m: Modifiers) -> tuple[Callable[[Array, Array], Array], int]:
@@ -227,7 +230,7 @@ def _bfe(i: Instruction, m: Modifiers, s: Slots) -> Step:
             regs[d] = value & mask
             return
         room = plain(bits) - kept
-        top = shift_left(value.view(plain), room.astype(np.uint32)).view(view)
+        top: Array = shift_left(value.view(plain), room.astype(np.uint32)).view(view)
         regs[d] = np.where(n == 0, plain(0), shift_right(top, room.astype(np.uint32)).view(plain))
 
     return pure(full, d)
@@ -252,7 +255,8 @@ def _bfi(i: Instruction, m: Modifiers, s: Slots) -> Step:
 def shift_left(a: Array, amount: Array) -> Array:
     """a << amount, zero from the width on."""
     bits = 8 * a.itemsize
-    return np.where(amount >= bits, a.dtype.type(0), a << (amount % np.uint32(bits)).astype(a.dtype))
+    result: Array = np.where(amount >= bits, a.dtype.type(0), a << (amount % np.uint32(bits)).astype(a.dtype))
+    return result
 
 
 def shift_right(a: Array, amount: Array) -> Array:
@@ -260,8 +264,10 @@ def shift_right(a: Array, amount: Array) -> Array:
     bits = 8 * a.itemsize
     plain = DTYPES[bits]
     if a.dtype.kind == "i":
-        return (a >> np.minimum(amount, np.uint32(bits - 1)).astype(a.dtype)).view(plain)
-    return np.where(amount >= bits, plain(0), a >> (amount % np.uint32(bits)).astype(a.dtype))
+        shifted: Array = (a >> np.minimum(amount, np.uint32(bits - 1)).astype(a.dtype)).view(plain)
+        return shifted
+    result: Array = np.where(amount >= bits, plain(0), a >> (amount % np.uint32(bits)).astype(a.dtype))
+    return result
 
 
 def _shift(i: Instruction, m: Modifiers, s: Slots) -> Step:

@@ -242,7 +242,8 @@ def _float_to_integer(m: Modifiers, target: str, form: Format) -> Callable[[Arra
         whole = np.where(inside, values, 0.0).astype(view or plain).view(plain)
         whole = np.where(values >= high, plain(high - 1), np.where(values < low, plain(low % 2**bits), whole))
         nan = 2 ** (bits - 1) if bits == 64 else 0
-        return np.where(np.isnan(values), plain(nan), whole)
+        result: Array = np.where(np.isnan(values), plain(nan), whole)
+        return result
 
     return function
 
@@ -288,7 +289,7 @@ def _cvt_pair(i: Instruction, m: Modifiers, s: Slots) -> Step:
         for slot in (b, a):
             values = single.double(regs[slot])
             if relu:
-                values = np.where(np.isnan(values), values, np.maximum(values, 0.0))
+                values = np.where(np.isnan(values), values, np.maximum(values, 0.0) + 0.0)
             halves.append(form.rounded(values, rounding))
         regs[d] = np.stack(halves, axis=1).view(np.uint32).reshape(-1)
 

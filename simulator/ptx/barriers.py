@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
@@ -297,9 +298,7 @@ def _tx(i: Instruction, m: Modifiers, s: Slots) -> Step:
     def run(warp: Warp, fragment: Fragment) -> int:
         for lane, barrier in _objects(warp, fragment, addresses(warp.regs), space):
             tx = int(warp.regs[amount][lane])
-            change(
-                barrier, (lambda value, tx=tx: value.expect(tx)) if expects else lambda value, tx=tx: value.complete(tx)
-            )
+            change(barrier, partial(Mbarrier.expect if expects else Mbarrier.complete, tx=tx))
         return fragment.pc + 1
 
     return Ending(run)
@@ -332,11 +331,7 @@ def _arrive(i: Instruction, m: Modifiers, s: Slots) -> Step:
                 text = f"{count} arrivals at {barrier.name}: outside [1, {MAX_COUNT}]"
                 raise Fault(MachineKind.BARRIER_COUNT, text, barrier=barrier.address, count=count)
             before = barrier.value
-
-            def transition(now: Mbarrier, count: int = count, tx: int = tx) -> Mbarrier:
-                return now.arrive(count, tx=tx, drop=drop, no_complete=no_complete)
-
-            change(barrier, transition)
+            change(barrier, partial(Mbarrier.arrive, count=count, tx=tx, drop=drop, no_complete=no_complete))
             if tokens is not None:
                 tokens[lane] = before.phase << 20 | before.pending
         if state is not None:

@@ -139,7 +139,7 @@ def read_then_write(read: Callable[[], Array], write: Callable[[Array], None]) -
 
 
 def check_barrier_place(target: Cta, barrier: Cta, *, pair: bool) -> None:
-    """Raise Fault unless a copy's barrier is in the CTA of its data, or with cta_group::2 in that CTA's pair (rule 36)."""
+    """Raise Fault unless a copy's barrier is in the CTA of its data, or for a pair in that CTA's pair (rule 36)."""
     if barrier is not target and not (pair and barrier.rank ^ 1 == target.rank):
         text = f"a copy to {target} signals an mbarrier of {barrier}"
         raise Fault(MachineKind.BARRIER_CTA, text, target=target.index, barrier_cta=barrier.index)

@@ -60,7 +60,7 @@ def _brx(i: Instruction, m: Modifiers, s: Slots) -> Step:
 
     def run(warp: Warp, fragment: Fragment) -> int:
         chosen = warp.regs[index]
-        values = np.unique(chosen[fragment.mask]).tolist()
+        values: list[int] = np.unique(chosen[fragment.mask]).tolist()
         if values[-1] >= len(targets):
             raise Fault(MachineKind.OUT_OF_BOUNDS, f"brx.idx takes target {values[-1]} of {len(targets)}")
         for value in values[:-1]:
@@ -258,7 +258,7 @@ def _elect(i: Instruction, m: Modifiers, s: Slots) -> Step:
     def compute(warp: Warp, mask: Array, regs: Regs) -> None:
         leader = int(np.flatnonzero(mask)[0])
         _write(regs, d, mask, np.full(LANES, leader, np.uint32))
-        _write(regs, p, mask, leader == _LANE)
+        _write(regs, p, mask, np.equal(_LANE, leader))
 
     return _warp_step(members, compute)
 

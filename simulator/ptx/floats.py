@@ -43,7 +43,8 @@ class Format:
         """The values, exactly."""
         if self.native is None:
             return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
-        return bits.view(self.native).astype(np.float64)
+        values: Array = bits.view(self.native).astype(np.float64)
+        return values
 
     def flush(self, bits: Array) -> Array:
         """Subnormal values become zeros of their sign (.ftz)."""
@@ -77,7 +78,8 @@ class Format:
         near = odd.astype(self.native)
         bits = near.view(self.bits)
         too_far = np.abs(near.astype(np.float64)) > np.abs(odd)
-        return bits - too_far.astype(self.bits)
+        nearer: Array = bits - too_far.astype(self.bits)
+        return nearer
 
     def _nearest(self, odd: Array, down: Array) -> Array:
         if self.native is not None:

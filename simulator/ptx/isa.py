@@ -74,7 +74,8 @@ GROUPS: dict[str, frozenset[str]] = {
         "scope": "cta cluster gpu sys",
         "space": "global shared shared::cta shared::cluster param param::entry const local",
         "nc": "nc",
-        "cache": "ca cg cs lu cv wb wt L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate",
+        "cache": "ca cg cs lu cv wb wt L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last "
+        "L1::no_allocate",
         "hint": "L2::cache_hint",
         "prefetch": "L2::64B L2::128B L2::256B",
         "vector": "v2 v4",

@@ -213,7 +213,7 @@ def to_bytes(values: npt.NDArray[Any], array: Array, name: str) -> npt.NDArray[n
     kind = DTYPES_BY_NAME[array.dtype]
     if values.shape != array.shape or values.dtype != kind:
         raise InputError(
-            f"array {name}: {values.dtype} of shape {list(values.shape)} is given, {kind} of {list(array.shape)} described"
+            f"array {name}: {values.dtype} {list(values.shape)} is given, not {kind} {list(array.shape)}"
         )
     return np.ascontiguousarray(values).reshape(-1).view(np.uint8)
 

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -40,21 +41,14 @@ class Limits:
 
 
 class Stop(Exception):
-    """The run ends here with a finding of `kind`; `warp` and `fragment` say who did it, if anybody."""
+    """The run ends here with a finding; `warp` and `fragment` say who did it, if anybody."""
 
-    def __init__(
-        self,
-        kind: MachineKind,
-        text: str,
-        warp: Warp | None = None,
-        fragment: Fragment | None = None,
-        **facts: object,
-    ) -> None:
-        super().__init__(text)
-        self.kind = kind
+    def __init__(self, fault: Fault, warp: Warp | None = None, fragment: Fragment | None = None) -> None:
+        super().__init__(str(fault))
+        self.kind = fault.kind
+        self.facts = fault.facts
         self.warp = warp
         self.fragment = fragment
-        self.facts = facts
 
 
 class Machine:
@@ -118,9 +112,9 @@ class Machine:
         while self.resident:
             turns += 1
             if turns % 64 == 0 and time.monotonic() > deadline:
-                raise Stop(MachineKind.LIMIT, f"not over after {self._limits.seconds:g} seconds", limit="seconds")
+                raise _limit(f"{self._limits.seconds:g} seconds")
             if self.steps > self._limits.steps:
-                raise Stop(MachineKind.LIMIT, f"not over after {self._limits.steps} warp-instructions", limit="steps")
+                raise _limit(f"{self._limits.steps} warp-instructions")
             if self._ready and not self._all_loop():
                 self._turn(self._next_ready())
                 self.engines.turn()
@@ -236,7 +230,7 @@ class Machine:
                 if used >= budget or not alone:
                     break
         except Fault as fault:
-            raise Stop(fault.kind, str(fault), warp, fragment, **fault.facts) from None
+            raise Stop(fault, warp, fragment) from None
         finally:
             self.steps += used
         return used
@@ -267,7 +261,7 @@ class Machine:
         try:
             return self.engines.stalled()
         except Fault as fault:
-            raise Stop(fault.kind, str(fault), **fault.facts) from None
+            raise Stop(fault) from None
 
     def _suspended(self) -> Iterator[tuple[Warp, Fragment]]:
         for cta in self.resident:
@@ -305,7 +299,7 @@ class Machine:
             kind, why = MachineKind.LIVELOCK, "threads spin and nothing can change any more"
         else:
             kind, why = MachineKind.DEADLOCK, "every thread waits for what cannot come any more"
-        raise Stop(kind, why)
+        raise Stop(Fault(kind, why))
 
     # -- CTAs -------------------------------------------------------------------------------------------------------
 
@@ -351,7 +345,7 @@ class Machine:
     ) -> None:
         launch = self._launch
         bx, by, _ = launch.block
-        axes = {
+        axes: dict[str, Any] = {
             "tid": (threads % bx, threads // bx % by, threads // (bx * by)),
             "ntid": launch.block,
             "ctaid": cta.ctaid,
@@ -363,7 +357,7 @@ class Machine:
         }
         lane = np.arange(LANES, dtype=np.uint64)
         bit = np.uint64(1) << lane
-        values: dict[str, Array | int] = {
+        values: dict[str, Any] = {
             f"{name}.{axis}": value for name, triple in axes.items() for axis, value in zip("xyz", triple, strict=True)
         }
         values |= {
@@ -394,7 +388,7 @@ class Machine:
         agent = self.engines.using(cta.shared)
         if agent is not None:
             text = f"CTA {cta.index} ends while a {agent.name} still uses its shared memory"
-            raise Stop(MachineKind.EXIT_IN_FLIGHT, text, cta=cta.index, instruction=agent.instruction)
+            raise Stop(Fault(MachineKind.EXIT_IN_FLIGHT, text, cta=cta.index, instruction=agent.instruction))
         for barrier in cta.mbarriers.values():
             self._check_leftover(barrier)
         cta.shared.alive = False
@@ -416,3 +410,7 @@ class Machine:
             )
             facts: dict[str, object] = {"barrier": barrier.address, "cta": barrier.cta.index, "phase": value.phase}
             self.notes.append((MachineKind.LEFTOVER, text, {**facts, "pending": value.pending, "tx": value.tx}))
+
+
+def _limit(what: str) -> Stop:
+    return Stop(Fault(MachineKind.LIMIT, f"not over after {what}", limit=what))

@@ -91,7 +91,8 @@ class Region:
         rows = offsets >> view.shift
         if (view.states[rows] != view.good).any():
             self._check_bytes(offsets, width, "load", State.WRITTEN, State.BARRIER | State.INCOMING)
-        return view.values[rows]
+        values: Array = view.values[rows]
+        return values
 
     def store(self, offsets: Array, element: int, count: int, values: Array, cta: int) -> None:
         """Write `values`, of the shape that load gives; the last of equal offsets stays. Raises Fault."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,10 @@ def run(
     module = parse(text)
     kernel = _kernel(module, launch)
     _check_launch(kernel, launch)
+    need = _memory(launch, [*module.variables, *kernel.shared])
+    if need > limits.memory:
+        text = f"arrays and CTAs need {need} bytes, more than the limit of {limits.memory}"
+        return Result(kernel.name, [_finding(MachineKind.LIMIT, text, {"limit": "memory"})], {}, {}, 0, 0, None)
     layout = _Layout(module, kernel, launch)
     for name, values in (contents or {}).items():
         if name not in launch.arrays:
@@ -87,7 +92,7 @@ def run(
     )
     observer = layout.observer(machine.ctas)
     findings = [_unsupported(i, why) for i, why in code.unsupported]
-    findings += _execute(machine, kernel, layout, limits)
+    findings += _execute(machine, kernel)
     policy = f"policy {ordering.policy}, seed {ordering.seed}"
     return Result(
         kernel=kernel.name,
@@ -119,6 +124,14 @@ def _check_launch(kernel: Kernel, launch: Launch) -> None:
             raise InputError(f"{what}={list(given)}, but kernel {kernel.name} requires {list(required)}")
     if len(kernel.params) != len(launch.params):
         raise InputError(f"kernel {kernel.name} has {len(kernel.params)} parameters, the launch {len(launch.params)}")
+
+
+def _memory(launch: Launch, variables: list[Variable]) -> int:
+    """Bytes that a run holds: arrays, variables, and shared memory of the resident CTAs, each byte with its state."""
+    arrays = sum(array.size for array in launch.arrays.values())
+    static = sum(variable.size for variable in variables)
+    resident = min(prod(launch.grid), launch.sm_count * launch.ctas_per_sm)
+    return 2 * (arrays + static + resident * (SHARED_FIRST + static + launch.dynamic_smem))
 
 
 class _Layout:
@@ -219,19 +232,16 @@ def _scalar(param: Param, value: int | float) -> bytes:
             return struct.pack(floats[param.type], value)
         except OverflowError:
             raise InputError(f"parameter {param.name}={value} is outside .{param.type}") from None
-    bits = 8 * param.size
+    bits: int = 8 * param.size
     if not isinstance(value, int) or not -(2 ** (bits - 1)) <= value < 2**bits:
         raise InputError(f"parameter {param.name}={value} is no integer of {bits} bits")
-    return (value % 2**bits).to_bytes(param.size, "little")
+    return int(value % 2**bits).to_bytes(param.size, "little")
 
 
 # -- findings ---------------------------------------------------------------------------------------------------------
 
 
-def _execute(machine: Machine, kernel: Kernel, layout: _Layout, limits: Limits) -> list[Finding]:
-    size = sum(len(region.data) for region in layout.heap.regions) + layout.shared_size * 2
-    if 2 * size > limits.memory:
-        return [_finding(MachineKind.LIMIT, f"{2 * size} bytes are more than the limit of {limits.memory}", {})]
+def _execute(machine: Machine, kernel: Kernel) -> list[Finding]:
     findings = []
     try:
         with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""Tensor copies: boxes of a tensor map between global and shared memory (rules 34 to 37; tensormap.py has the addresses).
+"""Tensor copies: boxes of a tensor map between global and shared memory (rules 34 to 37; addresses: tensormap.py).
 
 A tensor map in memory is 128 opaque bytes. Here they hold the map's number, so that a kernel may copy them about.
 """
@@ -38,7 +38,7 @@ _FILLS = {"zero": Fill.ZERO, "nan": Fill.NAN}
 
 
 def make_map(param: TensorMapParam, base: int) -> TensorMap:
-    """The tensor map that a launch describes over an array at `base`. Raises InputError with the field that is wrong."""
+    """The tensor map that a launch describes over an array at `base`. Raises InputError for a wrong field."""
     for name, value, known in (
         ("dtype", param.dtype.upper(), Element.__members__),
         ("swizzle", param.swizzle, _SWIZZLES),
@@ -192,7 +192,8 @@ def _store(i: Instruction, m: Modifiers, s: Slots) -> Step:
         box = _Box(warp, tensor, corner, offset)
 
         def read() -> Array:
-            return cta.shared.data.reshape(-1, CHUNK)[box.chunks]
+            data: Array = cta.shared.data.reshape(-1, CHUNK)[box.chunks]
+            return data
 
         def write(data: Array) -> None:
             write_box(box.rows, data, box.region.data, box.region.base)

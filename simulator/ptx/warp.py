@@ -1,4 +1,4 @@
-"""Threads: clusters of CTAs, CTAs of warps, and a warp's fragments, which are lanes that are at the same instruction."""
+"""Threads: clusters of CTAs, CTAs of warps, and a warp's fragments: lanes that are at the same instruction."""
 
 from __future__ import annotations
 
@@ -113,8 +113,10 @@ class Warp:
         for value in self.regs[1 : 1 + self.machine.registers]:
             if value is not None:
                 digest.update(value.tobytes())
+        several = sum(one.blocked is None for one in self.fragments) > 1
         for one in self.fragments:
-            digest.update(f"{one.pc} {one.blocked is None} {one.loops}".encode() + one.mask.tobytes())
+            loops = min(one.loops, _LOOPS) if several else 0  # else it decides nothing
+            digest.update(f"{one.pc} {one.blocked is None} {loops}".encode() + one.mask.tobytes())
         return digest.digest()
 
     def group(self, lane: int) -> BulkGroups:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from assemble import assembler_error, can_assemble
 
+from assemble import assembler_error, can_assemble
 from tilesched.simulator.ptx.engines import Ordering, Policy
 from tilesched.simulator.ptx.launch import Array, ArrayParam, Launch, ScalarParam
 from tilesched.simulator.ptx.machine import Limits

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from ptx_kit import apply
 
 Twin = Callable[..., int]
@@ -129,20 +130,20 @@ COMPARISONS: dict[str, Callable[[int, int], bool]] = {
 def bit_rows(bits: int) -> dict[str, tuple[str, tuple[int, ...], int, Twin]]:
     kind, two = f"b{bits}", (bits, bits)
     rows: dict[str, tuple[str, tuple[int, ...], int, Twin]] = {
-        f"and.{kind}": ("and.%s {d}, {0}, {1};" % kind, two, bits, lambda a, b: a & b),
-        f"or.{kind}": ("or.%s {d}, {0}, {1};" % kind, two, bits, lambda a, b: a | b),
-        f"xor.{kind}": ("xor.%s {d}, {0}, {1};" % kind, two, bits, lambda a, b: a ^ b),
-        f"not.{kind}": ("not.%s {d}, {0};" % kind, (bits,), bits, lambda a: ~a),
-        f"cnot.{kind}": ("cnot.%s {d}, {0};" % kind, (bits,), bits, lambda a: int(a == 0)),
-        f"shl.{kind}": ("shl.%s {d}, {0}, {1};" % kind, (bits, 32), bits, lambda a, n: a << min(n, bits)),
-        f"selp.{kind}": ("selp.%s {d}, {0}, {1}, {2};" % kind, (*two, 1), bits, lambda a, b, p: a if p else b),
+        f"and.{kind}": (f"and.{kind} {{d}}, {{0}}, {{1}};", two, bits, lambda a, b: a & b),
+        f"or.{kind}": (f"or.{kind} {{d}}, {{0}}, {{1}};", two, bits, lambda a, b: a | b),
+        f"xor.{kind}": (f"xor.{kind} {{d}}, {{0}}, {{1}};", two, bits, lambda a, b: a ^ b),
+        f"not.{kind}": (f"not.{kind} {{d}}, {{0}};", (bits,), bits, lambda a: ~a),
+        f"cnot.{kind}": (f"cnot.{kind} {{d}}, {{0}};", (bits,), bits, lambda a: int(a == 0)),
+        f"shl.{kind}": (f"shl.{kind} {{d}}, {{0}}, {{1}};", (bits, 32), bits, lambda a, n: a << min(n, bits)),
+        f"selp.{kind}": (f"selp.{kind} {{d}}, {{0}}, {{1}}, {{2}};", (*two, 1), bits, lambda a, b, p: a if p else b),
     }
     if bits > 16:
         rows |= {
-            f"popc.{kind}": ("popc.%s {d}, {0};" % kind, (bits,), 32, lambda a: a.bit_count()),
-            f"clz.{kind}": ("clz.%s {d}, {0};" % kind, (bits,), 32, lambda a: bits - a.bit_length()),
-            f"brev.{kind}": ("brev.%s {d}, {0};" % kind, (bits,), bits, lambda a: int(f"{a:0{bits}b}"[::-1], 2)),
-            f"bfi.{kind}": ("bfi.%s {d}, {0}, {1}, {2}, {3};" % kind, (*two, 32, 32), bits, bfi(bits)),
+            f"popc.{kind}": (f"popc.{kind} {{d}}, {{0}};", (bits,), 32, lambda a: a.bit_count()),
+            f"clz.{kind}": (f"clz.{kind} {{d}}, {{0}};", (bits,), 32, lambda a: bits - a.bit_length()),
+            f"brev.{kind}": (f"brev.{kind} {{d}}, {{0}};", (bits,), bits, lambda a: int(f"{a:0{bits}b}"[::-1], 2)),
+            f"bfi.{kind}": (f"bfi.{kind} {{d}}, {{0}}, {{1}}, {{2}}, {{3}};", (*two, 32, 32), bits, bfi(bits)),
         }
     return rows
 
