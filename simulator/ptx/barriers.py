@@ -51,7 +51,7 @@ def _arrive_named(warp: Warp, fragment: Fragment, number: int, count: int | None
     if barrier.expected not in (None, expected):
         text = f"barrier {number} with {expected} threads, while others use it with {barrier.expected}"
         raise Fault(MachineKind.BARRIER_COUNT, text, barrier=number, threads=expected)
-    barrier.expected = expected
+    barrier.expected, barrier.everybody = expected, count is None
     lanes = barrier.partial.pop(warp.index, np.zeros(LANES, np.bool_)) | fragment.mask
     if (warp.live & ~lanes).any():
         barrier.partial[warp.index] = lanes
@@ -62,12 +62,10 @@ def _arrive_named(warp: Warp, fragment: Fragment, number: int, count: int | None
 
 
 def settle_named(cta: Cta, barrier: NamedBarrier) -> None:
-    """End the generation if all threads came; of a barrier for all threads, those that have ended are not awaited."""
+    """End the generation if all threads came; without a thread count those that have ended are not awaited."""
     if barrier.expected is None:
         return
-    expected = barrier.expected
-    if expected == LANES * len(cta.warps):
-        expected = LANES * cta.live_warps
+    expected = LANES * cta.live_warps if barrier.everybody else barrier.expected
     if barrier.arrived and barrier.arrived >= expected:
         barrier.result = barrier.counted, barrier.voters
         barrier.arrived = barrier.counted = barrier.voters = 0

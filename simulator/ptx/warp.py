@@ -167,6 +167,7 @@ class NamedBarrier:
 
     arrived: int = 0
     expected: int | None = None
+    everybody: bool = False  # no thread count was given
     generation: int = 0
     partial: dict[int, Array] = field(default_factory=dict)
     waiters: list[tuple[Warp, Fragment]] = field(default_factory=list)
