@@ -145,7 +145,8 @@ def _document(args: argparse.Namespace, launch: Launch, runs: list[tuple[Policy,
     facts = {
         "launch": f"grid {grid}, cluster {' × '.join(map(str, launch.cluster))}, {launch.block[0]} threads along x",
         "orderings": ", ".join(str(one) for one, _ in runs),
-        "executed": f"{sum(one.steps for _, one in runs)} warp-instructions, {sum(one.copies for _, one in runs)} copies",
+        "executed": f"{sum(one.steps for _, one in runs)} warp-instructions, "
+        f"{sum(one.copies for _, one in runs)} copies",
     }
     if result.findings:
         facts["ordering"] = str(policy)

@@ -194,7 +194,8 @@ def _match(i: Instruction, m: Modifiers, s: Slots) -> Step:
     first, second = (target.first, target.second) if isinstance(target, Pair) else (target, None)
     d = s.write(first, 32)
     p = s.write(second, 1) if second is not None else None
-    if m["type"] not in ("b32", "b64") or (second is not None and m["match"] != "all"):
+    everywhere = i.pieces[1] == "all"
+    if m["type"] not in ("b32", "b64") or (second is not None and not everywhere):
         raise Unsupported(i.opcode)
     a, members = s.read(i.operands[1], m["type"]), s.read(i.operands[2], "b32")
 
@@ -202,7 +203,7 @@ def _match(i: Instruction, m: Modifiers, s: Slots) -> Step:
         value = regs[a]
         same = (value[:, None] == value[None, :]) & mask
         words = (same * _BIT.astype(np.uint64)).sum(axis=1).astype(np.uint32)
-        if m["match"] == "all":
+        if everywhere:
             everyone = bool((value[mask] == value[mask][0]).all())
             words = np.full(LANES, mask_to_bits(mask) if everyone else 0, np.uint32)
             if p is not None:
@@ -295,7 +296,7 @@ CONTROL: dict[str, Builder] = {
     "nanosleep": _nanosleep,
     "shfl.sync": _shfl,
     "vote.sync": _vote,
-    "match.sync": _match,
+    **dict.fromkeys(("match.any.sync", "match.all.sync"), _match),
     "redux.sync": _redux,
     "activemask": _activemask,
     "elect.sync": _elect,

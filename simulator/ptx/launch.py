@@ -212,9 +212,7 @@ def to_bytes(values: npt.NDArray[Any], array: Array, name: str) -> npt.NDArray[n
     """The bytes of an array's contents. Raises InputError where they are not of its shape and type."""
     kind = DTYPES_BY_NAME[array.dtype]
     if values.shape != array.shape or values.dtype != kind:
-        raise InputError(
-            f"array {name}: {values.dtype} {list(values.shape)} is given, not {kind} {list(array.shape)}"
-        )
+        raise InputError(f"array {name}: {values.dtype} {list(values.shape)} is given, not {kind} {list(array.shape)}")
     return np.ascontiguousarray(values).reshape(-1).view(np.uint8)
 
 

@@ -91,7 +91,7 @@ class _Parser:
     def _next(self) -> Token:
         token = self._peek()
         if not token.text:
-            raise InputError(f"line {token.line}: the PTX text ends in the middle of something")
+            raise self._error("more")
         self._at += 1
         return token
 
@@ -107,6 +107,8 @@ class _Parser:
 
     def _error(self, why: str) -> InputError:
         token = self._peek()
+        if not token.text:
+            return InputError(f"line {token.line}: the PTX text ends in the middle of something")
         return InputError(f"line {token.line}: {why} at {token.text[:40]!r}")
 
     def _name(self) -> str:

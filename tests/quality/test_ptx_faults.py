@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from ptx_kit import kinds, launch, simulate
 
+from ptx_kit import kinds, launch, simulate
 from tilesched.simulator.findings import Severity, Verdict, verdict_of
 from tilesched.simulator.ptx.engines import Policy
 from tilesched.simulator.ptx.kinds import MachineKind
@@ -112,7 +112,8 @@ PLANTED = {
     ),
     "waiting for a CTA that has no room": Planted(
         K.NOT_RESIDENT,
-        "ld.param.u64 %rd1, [out]; mov.u32 %r1, %ctaid.x; setp.eq.u32 %p1, %r1, 1; @%p1 st.volatile.global.u32 [%rd1], 1;"
+        "ld.param.u64 %rd1, [out]; mov.u32 %r1, %ctaid.x; setp.eq.u32 %p1, %r1, 1;"
+        "@%p1 st.volatile.global.u32 [%rd1], 1;"
         "L: ld.volatile.global.u32 %r2, [%rd1]; setp.eq.u32 %p2, %r2, 0; @%p2 bra L; ret;",
         where=launch(arrays=FILLED, grid=2, sms=2),
         bad_launch=launch(arrays=FILLED, grid=2, sms=1),
