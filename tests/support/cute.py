@@ -18,20 +18,23 @@ def size(shape: Tree) -> int:
     return total
 
 
-def offset(shape: Tree, stride: Tree, coordinate: Any, names: Mapping[str, Any] | None = None) -> Any:
-    """Where a coordinate lies: an integer is split over a nested mode with its first part fastest."""
+def offset(shape: Tree, stride: Tree, coordinates: Sequence[Any], names: Mapping[str, int] | None = None) -> Any:
+    """Where the coordinates, one per mode, lie: integers, or arrays of them."""
+    return sum(_mode(s, d, c, names or {}) for s, d, c in zip(shape, stride, coordinates, strict=True))
+
+
+def _mode(shape: Tree, stride: Tree, coordinate: Any, names: Mapping[str, int]) -> Any:
+    """A coordinate is split over the parts of a nested mode, the first fastest."""
     if isinstance(shape, int):
-        return coordinate * (names or {}).get(stride, stride) if isinstance(stride, str) else coordinate * stride
-    if not isinstance(coordinate, Sequence):
-        parts = []
-        for mode in shape:
-            parts.append(coordinate % size(mode))
-            coordinate //= size(mode)
-        coordinate = parts
-    return sum(offset(s, d, c, names) for s, d, c in zip(shape, stride, coordinate, strict=True))
+        return coordinate * (names[stride] if isinstance(stride, str) else stride)
+    total = 0
+    for part, step in zip(shape, stride, strict=True):
+        total = total + _mode(part, step, coordinate % size(part), names)
+        coordinate = coordinate // size(part)
+    return total
 
 
-def swizzled(bits: int, base: int, shift: int, address: int) -> int:
-    """Swizzle<bits, base, shift> of a byte address."""
+def swizzled(bits: int, base: int, shift: int, address: Any) -> Any:
+    """Swizzle<bits, base, shift> of a byte address, or of an array of them."""
     source = address & (((1 << bits) - 1) << (base + shift))
     return address ^ (source >> shift)

@@ -51,16 +51,14 @@ def test_layout_is_the_one_of_cutlass(form: str) -> None:
     where = made(cells(SHAPES[shape], int(num[1:]), lane << 16, warp, packed=bool(pack), split=split))
     registers = load(numbered(), where)
     assert registers.shape == (facts["registers"], 32)
+    register, thread = np.ogrid[0 : facts["registers"], 0:32]
     expected = np.zeros_like(registers)
-    for thread in range(32):
-        for register in range(facts["registers"]):
-            word = 0
-            for half in (0, 16):
-                bit = offset(*facts["threads"], [thread, 32 * register + half])
-                cell_lane, cell_bit = divmod(offset(*facts["bits"], bit, {"DP": LANE_BITS}), LANE_BITS)
-                cell = (lane + cell_lane) << 16 | cell_bit // 32
-                word |= (cell >> cell_bit % 32 & 0xFFFF) << half
-            expected[register, thread] = word
+    for half in (0, 16):
+        bit = offset(*facts["threads"], [thread, 32 * register + half])
+        place = offset(*([tree] for tree in facts["bits"]), [bit], {"DP": LANE_BITS})
+        cell_lane, cell_bit = place // LANE_BITS, place % LANE_BITS
+        cell = (lane + cell_lane) << 16 | cell_bit // 32
+        expected |= ((cell >> cell_bit % 32 & 0xFFFF) << half).astype(np.uint32)
     assert (registers == expected).all()
 
 
