@@ -1,4 +1,4 @@
-"""Descriptors of the tensor cores, decoded strictly from their bits (semantics sheet, rules 55-60).
+"""Descriptors of the tensor cores, decoded strictly from their bits (docs/tensor-core.md, rules 55-60).
 
 Shared-memory descriptors: PTX 9.7.16.4.1 (tcgen05) and 9.7.15.5.1 (wgmma), which differ in the fixed bits and in the
 swizzle codes. Instruction descriptor: PTX 9.7.16.4.2, table 42, with the shapes of table 39. A field that must have

@@ -1,4 +1,4 @@
-"""Descriptors: the check values of the semantics sheet, and one planted fault per field."""
+"""Descriptors: the check values of docs/tensor-core.md, and one planted fault per field."""
 
 from __future__ import annotations
 
