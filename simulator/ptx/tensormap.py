@@ -1,9 +1,11 @@
 """Tensor maps: what a TMA copy reads and writes (CUDA driver API, cuTensorMapEncodeTiled; PTX 5.5, 9.7.9.27).
 
 Dimension 0 is innermost and dense. A box is a run of `row_bytes` dense bytes in dimension 0, once for every place of
-the outer dimensions, dimension 1 fastest; in shared memory its rows follow each other without gaps, then the swizzle is
-applied to absolute addresses. Rows are multiples of 16 bytes and no swizzle cuts 16 bytes, so shared memory is told in
-chunks of 16 bytes and global memory in rows.
+the outer dimensions, dimension 1 fastest. In shared memory its rows follow each other, `pitch` bytes apart: without
+gaps, or, where they are shorter than the span of a swizzle, one span apart. Then the swizzle is applied to absolute
+addresses. Rows are multiples of 16 bytes and no swizzle cuts 16 bytes, so shared memory is told in chunks of 16 bytes
+and global memory in rows. What no document says (the pitch, the NaN, TF32's rounding, the greatest box) was read off an
+H200 (docs/tensor-core.md).
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .illegal import Illegal, Unsupported
+from .illegal import Illegal
 from .swizzle import SmemSwizzle, swizzle
 
 __all__ = [
@@ -35,30 +37,30 @@ __all__ = [
 
 CHUNK = 16
 SMEM_ALIGNMENT = 128
+MAX_BOX_BYTES = 228 * 1024
+_NAN = 0x7FF7  # in every 16 bits, whatever the type
+_TF32_NAN = 0x7FFF_E000
 _WHAT = "tensor map"
 Addresses: TypeAlias = NDArray[np.int64]
 Bytes: TypeAlias = NDArray[np.uint8]
 
 
 class Element(Enum):
-    """Element types: (bytes, code of CUtensorMapDataType, code of tensormap.replace's elemtype, pattern of a NaN).
+    """Element types: (bytes, code of CUtensorMapDataType, code of tensormap.replace's elemtype, floating point)."""
 
-    No document says which NaN the fill writes; here it has all bits but the sign set.
-    """
-
-    U8 = (1, 0, 0, 0)
-    U16 = (2, 1, 1, 0)
-    U32 = (4, 2, 2, 0)
-    S32 = (4, 3, 3, 0)
-    U64 = (8, 4, 4, 0)
-    S64 = (8, 5, 5, 0)
-    F16 = (2, 6, 6, 0x7FFF)
-    F32 = (4, 7, 7, 0x7FFF_FFFF)
-    F64 = (8, 8, 9, 0x7FFF_FFFF_FFFF_FFFF)
-    BF16 = (2, 9, 10, 0x7FFF)
-    F32_FTZ = (4, 10, 8, 0x7FFF_FFFF)
-    TF32 = (4, 11, 11, 0x7FFF_FFFF)
-    TF32_FTZ = (4, 12, 12, 0x7FFF_FFFF)
+    U8 = (1, 0, 0, False)
+    U16 = (2, 1, 1, False)
+    U32 = (4, 2, 2, False)
+    S32 = (4, 3, 3, False)
+    U64 = (8, 4, 4, False)
+    S64 = (8, 5, 5, False)
+    F16 = (2, 6, 6, True)
+    F32 = (4, 7, 7, True)
+    F64 = (8, 8, 9, True)
+    BF16 = (2, 9, 10, True)
+    F32_FTZ = (4, 10, 8, True)
+    TF32 = (4, 11, 11, True)
+    TF32_FTZ = (4, 12, 12, True)
 
     @property
     def size(self) -> int:
@@ -76,8 +78,8 @@ class Element(Enum):
         return self.value[2]
 
     @property
-    def nan(self) -> int:
-        """Bits of the NaN that fills, 0 for integers, which have none."""
+    def floating(self) -> bool:
+        """Whether a NaN may fill."""
         return self.value[3]
 
 
@@ -122,14 +124,19 @@ class TensorMap:
         return self.box[0] * self.element.size
 
     @property
+    def pitch(self) -> int:
+        """Bytes from one row to the next in shared memory, before the swizzle."""
+        return self.row_bytes if self.swizzle is SmemSwizzle.NONE else self.swizzle.span
+
+    @property
     def box_bytes(self) -> int:
-        """Bytes in shared memory, which is also what the mbarrier counts, filled elements included (rule 34)."""
+        """Bytes that are copied, which is what the mbarrier counts, filled elements included (rule 34)."""
         return math.prod(self.counts) * self.element.size
 
 
-def check(tensor: TensorMap) -> Illegal | None:
-    """The first rule of cuTensorMapEncodeTiled that `tensor` breaks, or None."""
-    return _check_global(tensor) or _check_box(tensor)
+def check(tensor: TensorMap, sm: int) -> Illegal | None:
+    """The first rule of cuTensorMapEncodeTiled that `tensor` breaks on architecture `sm` (90, 100, …), or None."""
+    return _check_global(tensor) or _check_box(tensor, sm)
 
 
 def _check_global(tensor: TensorMap) -> Illegal | None:
@@ -154,7 +161,7 @@ def _check_global(tensor: TensorMap) -> Illegal | None:
     return None
 
 
-def _check_box(tensor: TensorMap) -> Illegal | None:
+def _check_box(tensor: TensorMap, sm: int) -> Illegal | None:
     for i, (size, step) in enumerate(zip(tensor.box, tensor.steps, strict=True)):
         if not 1 <= size <= 256:
             return Illegal(_WHAT, f"box_dim[{i}]", size, "1 to 256")
@@ -162,15 +169,17 @@ def _check_box(tensor: TensorMap) -> Illegal | None:
             return Illegal(_WHAT, f"element_stride[{i}]", step, "1 to 8")
     if tensor.row_bytes % CHUNK:
         return Illegal(_WHAT, "box_dim[0]", tensor.box[0], f"{tensor.row_bytes} bytes, not a multiple of 16")
-    if tensor.fill is Fill.NAN and not tensor.element.nan:
-        return Illegal(_WHAT, "fill_mode", "NaN", f"only for floating-point elements, not {tensor.element.name}")
-    if tensor.swizzle is SmemSwizzle.NONE or tensor.row_bytes == tensor.swizzle.span:
-        return None
-    if tensor.row_bytes > tensor.swizzle.span:
-        rule = f"{tensor.row_bytes} bytes, more than the {tensor.swizzle.span} of the swizzle"
+    span = tensor.swizzle.span
+    if tensor.swizzle is not SmemSwizzle.NONE and tensor.row_bytes > span:
+        rule = f"{tensor.row_bytes} bytes, more than the {span} of the swizzle"
         return Illegal(_WHAT, "box_dim[0]", tensor.box[0], rule)
-    rule = f"{tensor.row_bytes} bytes: how rows shorter than the swizzle lie in shared memory is not documented"
-    return Unsupported(_WHAT, "box_dim[0]", tensor.box[0], rule)
+    if tensor.box_bytes > MAX_BOX_BYTES:
+        return Illegal(_WHAT, "box_dim", str(tensor.box), f"{tensor.box_bytes} bytes, more than {MAX_BOX_BYTES}")
+    if tensor.swizzle is SmemSwizzle.B128_ATOM32 and sm < 100:
+        return Illegal(_WHAT, "swizzle_atomicity", 32, f"sm_{sm} has 16-byte atoms only")
+    if tensor.fill is Fill.NAN and not tensor.element.floating:
+        return Illegal(_WHAT, "fill_mode", "NaN", f"only for floating-point elements, not {tensor.element.name}")
+    return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -226,20 +235,33 @@ def smem_chunks(tensor: TensorMap, address: int) -> Addresses | Illegal:
     """
     if address % SMEM_ALIGNMENT:
         return Illegal("tensor copy", "shared-memory address", hex(address), "a multiple of 128")
-    return swizzle(tensor.swizzle, address + np.arange(0, tensor.box_bytes, CHUNK, dtype=np.int64))
+    row, chunk = np.ogrid[0 : math.prod(tensor.counts[1:]), 0 : tensor.row_bytes : CHUNK]
+    linear = (address + row * tensor.pitch + chunk).astype(np.int64).reshape(-1)
+    return swizzle(tensor.swizzle, linear)
 
 
 def read_box(tensor: TensorMap, rows: BoxRows, memory: Bytes, origin: int) -> Bytes:
     """The box's bytes in the box's order, with the fill where it is outside: shape (box_bytes / 16, 16).
 
+    Elements are copied as they are; of type TF32 they are rounded.
     `memory` holds the bytes from global address `origin` on, and at least those of `rows.touched`.
     """
-    dtype = np.dtype(f"<u{tensor.element.size}")
-    pattern = tensor.element.nan if tensor.fill is Fill.NAN else 0
-    data = np.full((len(rows.starts), tensor.box[0]), pattern, dtype).view(np.uint8)
+    pattern = _NAN if tensor.fill is Fill.NAN else 0
+    data = np.full((len(rows.starts), tensor.row_bytes // 2), pattern, "<u2").view(np.uint8)
     part = data[:, rows.skip : rows.skip + rows.size]
-    part[rows.inside] = memory[_spread(rows, origin)]
+    copied = memory[_spread(rows, origin)]
+    if tensor.element in (Element.TF32, Element.TF32_FTZ):
+        copied = _tf32(copied)
+    part[rows.inside] = copied
     return data.reshape(-1, CHUNK)
+
+
+def _tf32(data: Bytes) -> Bytes:
+    """Floats rounded to TF32's 10 bits of fraction, ties to even; denormals stay; one NaN stands for all."""
+    words = data.view("<u4")
+    rounded = words + np.uint32(0xFFF) + (words >> np.uint32(13) & np.uint32(1)) & np.uint32(0xFFFF_E000)
+    nan = (words & np.uint32(0x7FFF_FFFF)) > np.uint32(0x7F80_0000)
+    return np.where(nan, np.uint32(_TF32_NAN), rounded).view(np.uint8)
 
 
 def write_box(rows: BoxRows, data: Bytes, memory: Bytes, origin: int) -> None:

@@ -300,7 +300,8 @@ def test_a_tensor_load_and_what_it_leaves_in_shared_memory(
         " [%r3], [%rd5, {%r4, %r5}], [%r2];"
         "W: mbarrier.try_wait.parity.shared.b64 %p2, [%r2], 0; @!%p2 bra W;"
         f"L: mad.lo.u32 %r7, %r6, 4, %r3; ld.shared.u32 %r8, [%r7]; mul.wide.u32 %rd2, %r6, 4;"
-        f"add.u64 %rd2, %rd1, %rd2; st.global.u32 [%rd2], %r8; add.u32 %r6, %r6, 32; setp.lt.u32 %p3, %r6, {size // 4}; @%p3 bra L; ret;"
+        f"add.u64 %rd2, %rd1, %rd2; st.global.u32 [%rd2], %r8;"
+        f"add.u32 %r6, %r6, 32; setp.lt.u32 %p3, %r6, {size // 4}; @%p3 bra L; ret;"
     )
     data = np.arange(20 * 48, dtype=np.uint32).reshape(20, 48) + 1
     where = Launch(

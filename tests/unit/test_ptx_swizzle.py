@@ -1,4 +1,4 @@
-"""Swizzles: the values of semantics sheet rule 61, written out row by row."""
+"""Swizzles: the values of rule 61, written out row by row."""
 
 from __future__ import annotations
 
