@@ -47,7 +47,7 @@ def test_the_pattern_repeats_after_its_period() -> None:
     }
 
 
-def test_sheet_formula_of_128_bytes() -> None:
+def test_formula_of_128_bytes() -> None:
     for offset in range(0, 4096, 4):
         assert swizzle_address(SmemSwizzle.B128, offset) == offset ^ ((offset >> 3) & 0x70)
 
