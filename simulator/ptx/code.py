@@ -45,15 +45,14 @@ class Code:
     unsupported: tuple[tuple[Instruction, str], ...]
 
 
-def compile_kernel(kernel: Kernel, target: str, slots: Slots) -> Code:
-    """Closures for a kernel. Raises InputError for an instruction that the module's target does not have."""
+def compile_kernel(kernel: Kernel, sm: int, slots: Slots) -> Code:
+    """Closures for a kernel. Raises InputError for an instruction that architecture `sm` does not have."""
     instructions = [*kernel.code, Instruction(("exit",), (), None, kernel.code[-1].line if kernel.code else 0)]
-    architecture = int("".join(c for c in target if c.isdigit()) or 0)
     steps: list[Step] = []
     unknown: dict[int, str] = {}
     for pc, instruction in enumerate(instructions):
         try:
-            steps.append(_step(instruction, pc, slots, architecture))
+            steps.append(_step(instruction, pc, slots, sm))
         except Unsupported as error:
             unknown[pc] = str(error)
             steps.append(_refusal(instruction, str(error)))
@@ -62,10 +61,10 @@ def compile_kernel(kernel: Kernel, target: str, slots: Slots) -> Code:
     return Code(_blocks(instructions, steps), slots, found)
 
 
-def _step(i: Instruction, pc: int, slots: Slots, architecture: int) -> Step:
+def _step(i: Instruction, pc: int, slots: Slots, sm: int) -> Step:
     name, modifiers = match(i)
-    if OPERATIONS[name].sm > architecture:
-        raise InputError(f"line {i.line}: {name} needs sm_{OPERATIONS[name].sm}, the target is sm_{architecture}")
+    if OPERATIONS[name].sm > sm:
+        raise InputError(f"line {i.line}: {name} needs sm_{OPERATIONS[name].sm}, the target is sm_{sm}")
     if name == BRANCH:
         return branch(i, slots, pc)
     step = SEMANTICS[name](i, modifiers, slots)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import TypeVar
 
-__all__ = ["Fault", "MachineKind"]
+from .illegal import Illegal, Unsupported
+
+__all__ = ["Fault", "MachineKind", "legal"]
 
 
 class MachineKind(StrEnum):
@@ -45,3 +48,14 @@ class Fault(Exception):
         super().__init__(text)
         self.kind = kind
         self.facts = facts
+
+
+_Legal = TypeVar("_Legal")
+
+
+def legal(value: _Legal | Illegal, kind: MachineKind) -> _Legal:
+    """The value, unless it is Illegal: then a Fault of `kind`, or of what is not supported."""
+    if isinstance(value, Illegal):
+        kind = MachineKind.UNSUPPORTED if isinstance(value, Unsupported) else kind
+        raise Fault(kind, value.message, field=value.field, value=value.value)
+    return value

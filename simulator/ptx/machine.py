@@ -21,7 +21,6 @@ from .kinds import Fault, MachineKind
 from .launch import Launch
 from .memory import RANK_SHIFT, SHARED_FIRST, Heap, Region
 from .slots import BLOCK, DTYPES, LANES, SPLIT, Array, Regs
-from .tensormap import TensorMap
 from .warp import Cluster, Cta, Fragment, LiveBarrier, Reason, Waiting, Warp
 
 __all__ = ["Limits", "Machine", "Stop"]
@@ -64,7 +63,7 @@ class Machine:
         registers: int,
         shared_size: int,
         shared_names: list[tuple[int, str]],
-        tensor_maps: list[TensorMap],
+        sm: int,
         ordering: Ordering,
         limits: Limits,
         progress: Callable[[int, int], None] | None = None,
@@ -72,7 +71,7 @@ class Machine:
         self.heap = heap
         self.params = params
         self.registers = registers
-        self.tensor_maps = tensor_maps
+        self.sm = sm
         self.engines = Engines(ordering)
         self.effects = 0
         self.steps = 0

@@ -195,3 +195,8 @@ class Module:
     target: str
     variables: tuple[Variable, ...]
     kernels: dict[str, Kernel]
+
+    @property
+    def sm(self) -> int:
+        """The architecture of the target: 90, 100, …"""
+        return int("".join(c for c in self.target if c.isdigit()) or 0)

@@ -24,8 +24,7 @@ from .observe import Observer
 from .parser import parse
 from .program import Instruction, Kernel, Module, Param, Variable
 from .slots import Slots
-from .tensormap import TensorMap
-from .tma import TENSOR_MAP_BYTES, encode_map, make_map
+from .tma import make_map
 from .warp import Fragment, Warp
 
 __all__ = ["Result", "run"]
@@ -76,7 +75,7 @@ def run(
         if name not in launch.arrays:
             raise InputError(f"array {name!r:.40} is not described")
         layout.fill(name, to_bytes(values, launch.arrays[name], name))
-    code = compile_kernel(kernel, module.target, Slots(kernel.registers, layout.addresses))
+    code = compile_kernel(kernel, module.sm, Slots(kernel.registers, layout.addresses))
     machine = Machine(
         code,
         launch,
@@ -85,7 +84,7 @@ def run(
         registers=kernel.registers,
         shared_size=layout.shared_size,
         shared_names=layout.shared_names,
-        tensor_maps=layout.tensor_maps,
+        sm=module.sm,
         ordering=ordering,
         limits=limits,
         progress=progress,
@@ -142,7 +141,7 @@ class _Layout:
         self.addresses: dict[str, tuple[str, int]] = {}
         self.shared_names: list[tuple[int, str]] = []
         self.arrays: dict[str, Region] = {}
-        self.tensor_maps: list[TensorMap] = []
+        self._sm = module.sm
         self._launch = launch
         for name, array in launch.arrays.items():
             self.arrays[name] = self.heap.add(f"array {name}", array.size)
@@ -214,13 +213,12 @@ class _Layout:
 
     def _tensor_map(self, param: Param, value: TensorMapParam) -> bytes:
         """The 128 bytes of a map, or the address of a place that holds them."""
-        self.tensor_maps.append(make_map(value, self.arrays[value.array].base))
-        body = encode_map(len(self.tensor_maps) - 1)
-        if param.size == TENSOR_MAP_BYTES:
+        body = make_map(value, self.arrays[value.array].base, self._sm)
+        if param.size == len(body):
             return body
         if param.size != 8:
             raise InputError(f"parameter {param.name} has {param.size} bytes: no tensor map and no pointer to one")
-        region = self.heap.add(f"tensor map {param.name}", TENSOR_MAP_BYTES, written=True)
+        region = self.heap.add(f"tensor map {param.name}", len(body), written=True)
         region.data[:] = np.frombuffer(body, np.uint8)
         return region.base.to_bytes(8, "little")
 

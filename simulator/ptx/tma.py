@@ -1,12 +1,13 @@
 """Tensor copies: boxes of a tensor map between global and shared memory (rules 34 to 37; addresses: tensormap.py).
 
-A tensor map in memory is 128 opaque bytes. Here they hold the map's number, so that a kernel may copy them about.
+A tensor map in memory is 128 opaque bytes, which a kernel may copy about; tensormap_bits.py says what they hold here.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
@@ -18,27 +19,27 @@ from .bulk import check_barrier_place, destinations, read_then_write, signal_ste
 from .engines import Agent, Bytes
 from .illegal import Illegal
 from .isa import Modifiers, Unsupported
-from .kinds import Fault, MachineKind
+from .kinds import Fault, MachineKind, legal
 from .launch import TensorMapParam
 from .memory import Region, State
 from .program import Address, Instruction, Operand, Vector
 from .slots import Array, Ending, Slots, Step
 from .swizzle import SmemSwizzle
 from .tensormap import CHUNK, BoxRows, Element, Fill, TensorMap, box_rows, check, read_box, smem_chunks, write_box
+from .tensormap_bits import SIZE, pack, unpack
 from .warp import Cta, Fragment, LiveBarrier, Warp
 
-__all__ = ["TENSOR_MAP_BYTES", "TMA", "encode_map", "make_map"]
+__all__ = ["TMA", "make_map"]
 
-TENSOR_MAP_BYTES = 128
-_MAGIC = b"tilesched tensor map "
+_ALIGNMENT = 64  # bytes, of a tensor map in memory
 
 _SWIZZLES = {"none": SmemSwizzle.NONE, "32B": SmemSwizzle.B32, "64B": SmemSwizzle.B64, "128B": SmemSwizzle.B128}
 _SWIZZLES["128B_ATOM_32B"] = SmemSwizzle.B128_ATOM32
 _FILLS = {"zero": Fill.ZERO, "nan": Fill.NAN}
 
 
-def make_map(param: TensorMapParam, base: int) -> TensorMap:
-    """The tensor map that a launch describes over an array at `base`. Raises InputError for a wrong field."""
+def make_map(param: TensorMapParam, base: int, sm: int) -> bytes:
+    """The 128 bytes of the tensor map that a launch describes over an array at `base`. Raises InputError."""
     for name, value, known in (
         ("dtype", param.dtype.upper(), Element.__members__),
         ("swizzle", param.swizzle, _SWIZZLES),
@@ -56,34 +57,27 @@ def make_map(param: TensorMapParam, base: int) -> TensorMap:
         swizzle=_SWIZZLES[param.swizzle],
         fill=_FILLS[param.fill],
     )
-    wrong = check(tensor)
+    wrong = check(tensor, sm)
     if wrong is not None:
         raise InputError(wrong.message)
-    return tensor
+    return pack(tensor)
 
 
-def encode_map(number: int) -> bytes:
-    """The 128 bytes that stand for the machine's tensor map of that number."""
-    return (_MAGIC + str(number).encode()).ljust(TENSOR_MAP_BYTES, b"\0")
+@lru_cache(maxsize=256)
+def _decoded(body: bytes, sm: int) -> TensorMap | Illegal:
+    tensor = unpack(body)
+    return tensor if isinstance(tensor, Illegal) else check(tensor, sm) or tensor
 
 
 def _map_at(warp: Warp, address: int) -> TensorMap:
     """The tensor map that a generic address means. Raises Fault."""
+    if address % _ALIGNMENT:
+        text = f"a tensor map at {address:#x}, which is not a multiple of {_ALIGNMENT}"
+        raise Fault(MachineKind.TENSOR_MAP, text, address=address)
     region, offsets, _ = resolve("")(warp, np.array([address]))[0]
-    span = region.span(int(offsets[0]), TENSOR_MAP_BYTES, "tensor map (read)")
+    span = region.span(int(offsets[0]), SIZE, "tensor map (read)")
     region.check_range(span, "tensor map (read)", State.WRITTEN, State.BARRIER | State.INCOMING)
-    body = region.data[span].tobytes()
-    number = body[len(_MAGIC) :].rstrip(b"\0")
-    maps = warp.machine.tensor_maps
-    if not body.startswith(_MAGIC) or not number.isdigit() or int(number) >= len(maps):
-        raise Fault(MachineKind.TENSOR_MAP, f"the 128 bytes at {address:#x} are no tensor map", address=address)
-    return maps[int(number)]
-
-
-def _legal(value: Array | Illegal) -> Array:
-    if isinstance(value, Illegal):
-        raise Fault(MachineKind.TENSOR_MAP, value.message, field=value.field, value=value.value)
-    return value
+    return legal(_decoded(region.data[span].tobytes(), warp.machine.sm), MachineKind.TENSOR_MAP)
 
 
 def _coordinates(operand: Operand, s: Slots, rank: int) -> tuple[Address, list[int]]:
@@ -105,7 +99,7 @@ class _Box:
             raise Fault(MachineKind.TENSOR_MAP, text, dims=len(coordinates), rank=tensor.rank)
         self.tensor = tensor
         self.rows: BoxRows = box_rows(tensor, coordinates)
-        self.chunks = _legal(smem_chunks(tensor, offset)) >> 4
+        self.chunks = legal(smem_chunks(tensor, offset), MachineKind.TENSOR_MAP) >> 4
         self.size = tensor.box_bytes
         self.region = warp.machine.heap.find(tensor.address)
         touched = self.rows.touched
@@ -116,9 +110,11 @@ class _Box:
             self.touched = ((touched - self.region.base)[:, None] + np.arange(self.rows.size)).reshape(-1)
 
     def shared_bytes(self, cta: Cta, what: str) -> Bytes:
-        """The bytes of the box in a CTA's shared memory: a swizzle permutes them inside the same range."""
+        """The bytes of the box in a CTA's shared memory; dense rows fill one range, whatever their order in it."""
         first, last = int(self.chunks.min()) * CHUNK, (int(self.chunks.max()) + 1) * CHUNK
-        return cta.shared, cta.shared.span(first, last - first, what)
+        span = cta.shared.span(first, last - first, what)
+        dense = self.tensor.pitch == self.tensor.row_bytes
+        return cta.shared, span if dense else (self.chunks[:, None] * CHUNK + np.arange(CHUNK)).reshape(-1)
 
     def fetched(self) -> Array:
         """The box from global memory, with its fill, in the box's order."""
