@@ -37,12 +37,14 @@ class Block:
 class Code:
     """A compiled kernel. `blocks` has one for every instruction that can be gone to.
 
-    `unsupported` are the instructions that control flow can reach and the machine does not know, each with why.
+    `unsupported` are the instructions that control flow can reach and the machine does not know, each with why;
+    `waits_for_loads` says whether any of them is a tcgen05.wait::ld.
     """
 
     blocks: dict[int, Block]
     slots: Slots
     unsupported: tuple[tuple[Instruction, str], ...]
+    waits_for_loads: bool
 
 
 def compile_kernel(kernel: Kernel, sm: int, slots: Slots) -> Code:
@@ -58,7 +60,8 @@ def compile_kernel(kernel: Kernel, sm: int, slots: Slots) -> Code:
             steps.append(_refusal(instruction, str(error)))
     reachable = _reachable(instructions)
     found = tuple((instructions[pc], why) for pc, why in unknown.items() if pc in reachable)
-    return Code(_blocks(instructions, steps), slots, found)
+    waits = any(i.pieces[:2] == ("tcgen05", "wait::ld") for i in instructions)
+    return Code(_blocks(instructions, steps), slots, found, waits)
 
 
 def _step(i: Instruction, pc: int, slots: Slots, sm: int) -> Step:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
@@ -59,6 +59,8 @@ class Agent:
     reads: tuple[Bytes, ...] = ()
     writes: tuple[Bytes, ...] = ()
     signals: tuple[tuple[int, int], ...] = ()  # (CTA, offset) of the mbarriers that it completes bytes on
+    queue: Hashable = None
+    """Agents of a queue end in the order of their issue; None: on its own."""
     due: int = 0
     has_read: bool = False
     waiters: list[tuple[Warp, Fragment]] = field(default_factory=list)
@@ -77,6 +79,7 @@ class Engines:
         self._delayed = ordering.delayed
         self.random = random.Random(ordering.seed)
         self.pending: list[Agent] = []
+        self._queues: dict[Hashable, deque[Agent]] = {}
         self._turn = 0
         self.finished = 0
 
@@ -93,7 +96,9 @@ class Engines:
             region.state[span] |= State.INCOMING
         agent.due = self._turn + _DELAY
         self.pending.append(agent)
-        if self._policy is Policy.EARLY and not self._is_delayed(agent):
+        if agent.queue is not None:
+            self._queues.setdefault(agent.queue, deque()).append(agent)
+        if self._policy is Policy.EARLY and self._free(agent):
             while not agent.done:
                 self._step(agent)
 
@@ -103,8 +108,9 @@ class Engines:
         if not self.pending:
             return
         if self._policy is Policy.NATURAL:
-            for agent in [one for one in self.pending if one.due <= self._turn and not self._is_delayed(one)]:
-                self._step(agent)
+            for agent in [one for one in self.pending if one.due <= self._turn]:
+                if self._free(agent):
+                    self._step(agent)
         elif self._policy is Policy.RANDOM:
             while self.random.random() < _CHANCE and (ready := self._undelayed()):
                 self._step(self.random.choice(ready))
@@ -113,7 +119,7 @@ class Engines:
         """No thread can go on: do a step of something, if anything is pending."""
         if not self.pending:
             return False
-        ready = self._undelayed() or self.pending
+        ready = self._undelayed() or [one for one in self.pending if self._is_first(one)]
         self._step(self.random.choice(ready) if self._policy is Policy.RANDOM else ready[0])
         return True
 
@@ -127,7 +133,13 @@ class Engines:
         return None
 
     def _undelayed(self) -> list[Agent]:
-        return [one for one in self.pending if not self._is_delayed(one)]
+        return [one for one in self.pending if self._free(one)]
+
+    def _free(self, agent: Agent) -> bool:
+        return not self._is_delayed(agent) and self._is_first(agent)
+
+    def _is_first(self, agent: Agent) -> bool:
+        return agent.queue is None or self._queues[agent.queue][0] is agent
 
     def _is_delayed(self, agent: Agent) -> bool:
         return any(signal in self._delayed for signal in agent.signals)
@@ -147,6 +159,8 @@ class Engines:
             self._mark_reads()
         if agent.done:
             self.pending.remove(agent)
+            if agent.queue is not None:
+                self._queues[agent.queue].popleft()
             self.finished += 1
         machine.wake(agent.waiters)
 

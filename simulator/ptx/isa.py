@@ -35,6 +35,7 @@ class Unit(Enum):
     BARRIER = "barrier"
     MBARRIER = "mbarrier"
     BULK = "bulk copy"
+    TENSOR_CORE = "tensor core"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,11 @@ GROUPS: dict[str, frozenset[str]] = {
         "complete": "mbarrier::complete_tx::bytes bulk_group",
         "multicast": "multicast::cluster",
         "group": "cta_group::1 cta_group::2",
+        "kind": "kind::f16 kind::tf32 kind::f8f6f4 kind::i8",
+        "collector": "collector::a::fill collector::a::use collector::a::lastuse collector::a::discard",
+        "shape": "32x32b 16x64b 16x128b 16x256b 16x32bx2",
+        "num": "x1 x2 x4 x8 x16 x32 x64 x128",
+        "pack": "pack::16b unpack::16b",
         "read": "read",
         "inc": "inc dec",
         "level": "global param tensormap L1 L2 const local",
@@ -271,6 +277,23 @@ _rows(
     90,
     ("cp.async.bulk.tensor", "dims destination origin tile? complete multicast? group? hint?", 2, 5),
     ("cp.async.bulk.prefetch.tensor", "dims .L2 .global tile? hint?", 1, 2),
+)
+
+_rows(
+    Unit.TENSOR_CORE,
+    "9.7.16 tcgen05",
+    100,
+    ("tcgen05.alloc", "group .sync .aligned shared_word? .b32", 2),
+    ("tcgen05.dealloc", "group .sync .aligned .b32", 2),
+    ("tcgen05.relinquish_alloc_permit", "group .sync .aligned", 0),
+    ("tcgen05.mma", "group kind collector?", 5, 7),
+    ("tcgen05.commit", "group .mbarrier::arrive::one barrier_space? multicast? .b64", 1, 2),
+    ("tcgen05.ld", ".sync .aligned shape num pack? .b32", 2, 3),
+    ("tcgen05.st", ".sync .aligned shape num pack? .b32", 2, 3),
+    ("tcgen05.wait::ld", ".sync .aligned", 0),
+    ("tcgen05.wait::st", ".sync .aligned", 0),
+    ("tcgen05.fence::before_thread_sync", "", 0),
+    ("tcgen05.fence::after_thread_sync", "", 0),
 )
 
 

@@ -72,6 +72,8 @@ class Machine:
         self.params = params
         self.registers = registers
         self.sm = sm
+        self.waits_for_loads = code.waits_for_loads
+        self.column_waiters: list[tuple[Warp, Fragment]] = []
         self.engines = Engines(ordering)
         self.effects = 0
         self.steps = 0
@@ -170,6 +172,15 @@ class Machine:
     def sleep(self, nanoseconds: int) -> None:
         """nanosleep: time passes, for everybody."""
         self._time_ns += nanoseconds
+
+    def columns_on_sm(self, cta: Cta) -> int:
+        """Columns of tensor memory that the CTAs of a CTA's SM hold."""
+        sm = self._sm_of(cta)
+        here = [one.tmem for one in self.resident if one.tmem is not None and self._sm_of(one) == sm]
+        return sum(int(np.count_nonzero(one.allocated)) for one in here)
+
+    def _sm_of(self, cta: Cta) -> int:
+        return self._slot_of[cta.index] // self._launch.ctas_per_sm
 
     def shared_name(self, offset: int) -> str:
         """What lies at an offset of shared memory: a variable and bytes."""
@@ -363,7 +374,7 @@ class Machine:
             "laneid": lane,
             "warpid": int(threads[0]) // LANES,
             "nwarpid": -(-prod(launch.block) // LANES),
-            "smid": self._slot_of[cta.index] // launch.ctas_per_sm,
+            "smid": self._sm_of(cta),
             "nsmid": launch.sm_count,
             "gridid": 1,
             "cluster_ctarank": cta.rank,
@@ -388,6 +399,9 @@ class Machine:
         if agent is not None:
             text = f"CTA {cta.index} ends while a {agent.name} still uses its shared memory"
             raise Stop(Fault(MachineKind.EXIT_IN_FLIGHT, text, cta=cta.index, instruction=agent.instruction))
+        if cta.tmem is not None and cta.tmem.allocation.held:
+            text = f"CTA {cta.index} ends and has not deallocated its tensor memory"
+            raise Stop(Fault(MachineKind.TENSOR_MEMORY, text, cta=cta.index))
         for barrier in cta.mbarriers.values():
             self._check_leftover(barrier)
         cta.shared.alive = False

@@ -9,6 +9,7 @@ from .barriers import BARRIERS
 from .bulk import BULK
 from .control import CONTROL
 from .isa import OPERATIONS
+from .tensorcore import TENSOR_CORE
 from .tma import TMA
 
 __all__ = ["BRANCH", "SEMANTICS"]
@@ -16,7 +17,7 @@ __all__ = ["BRANCH", "SEMANTICS"]
 BRANCH = "bra"
 """The one operation that is built with its guard, by control.branch."""
 
-SEMANTICS: dict[str, Builder] = {**ALU, **ARITHMETIC, **ACCESS, **CONTROL, **BARRIERS, **BULK, **TMA}
+SEMANTICS: dict[str, Builder] = {**ALU, **ARITHMETIC, **ACCESS, **CONTROL, **BARRIERS, **BULK, **TMA, **TENSOR_CORE}
 
 if SEMANTICS.keys() | {BRANCH} != OPERATIONS.keys():
     raise AssertionError(f"the tables differ in {(SEMANTICS.keys() | {BRANCH}) ^ OPERATIONS.keys()}")

@@ -17,6 +17,8 @@ from .slots import LANES, Array, Regs
 if TYPE_CHECKING:
     from .engines import Agent
     from .machine import Machine
+    from .tensorcore import TensorMemory
+    from .tmem import Cells
 
 __all__ = ["BulkGroups", "Cluster", "Cta", "Fragment", "LiveBarrier", "NamedBarrier", "Reason", "Waiting", "Warp"]
 
@@ -31,6 +33,7 @@ class Reason(Enum):
     NAMED = "a barrier of its CTA"
     CLUSTER = "the barrier of its cluster"
     BULK = "its bulk copies"
+    COLUMNS = "columns of tensor memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,7 @@ class Warp:
         self.cluster_phase = np.full(LANES, -1, np.int64)  # the phase of the cluster barrier each lane arrived in
         self.meant: dict[LiveBarrier, int] = {}  # by barrier, the phase of the last wait
         self.groups: dict[int, BulkGroups] = {}  # by lane
+        self.tmem_loads: list[Cells] = []  # without wait::ld so far
         self.idle = 0
         self.effects = -1
         self.saved = b""
@@ -190,6 +194,7 @@ class Cta:
     live_warps: int = 0
     mbarriers: dict[int, LiveBarrier] = field(default_factory=dict)
     named: dict[int, NamedBarrier] = field(default_factory=dict)
+    tmem: TensorMemory | None = None
 
     def __str__(self) -> str:
         return f"CTA {self.index}"
