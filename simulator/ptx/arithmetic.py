@@ -281,16 +281,16 @@ def _cvt_pair(i: Instruction, m: Modifiers, s: Slots) -> Step:
     target = m["type"]
     if target not in ("f16x2", "bf16x2") or m["from"] != "f32" or m["sat"] or m["ftz"] or m["relu"] == "satfinite":
         raise Unsupported(f"{i.opcode}")
-    form, single, rounding, relu = FORMATS[_PACKED[target]], FORMATS["f32"], _rounding(m), bool(m["relu"])
+    form, rounding, relu = FORMATS[_PACKED[target]], _rounding(m), bool(m["relu"])
     d, a, b = s.write(i.operands[0], 32), s.read(i.operands[1], "f32"), s.read(i.operands[2], "f32")
 
     def full(regs: Regs) -> None:
         halves = []
         for slot in (b, a):
-            values = single.double(regs[slot])
+            value = regs[slot]
             if relu:
-                values = np.where(np.isnan(values), values, np.maximum(values, 0.0) + 0.0)
-            halves.append(form.rounded(values, rounding))
+                value = np.where(value.view(np.float32) <= 0, np.uint32(0), value)
+            halves.append(form.narrowed(value, rounding))
         regs[d] = np.stack(halves, axis=1).view(np.uint32).reshape(-1)
 
     return pure(full, d)

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
-
-import numpy as np
 
 from .kinds import Fault
 from .memory import Region, State
@@ -91,7 +89,7 @@ class Engines:
             busy = State.BARRIER | State.INCOMING | State.OUTGOING
             region.check_range(span, f"{agent.name} (write)", 0, busy)
         for region, span in agent.reads:
-            region.state[span] |= State.OUTGOING
+            region.begin_read(span)
         for region, span in agent.writes:
             region.state[span] |= State.INCOMING
         agent.due = self._turn + _DELAY
@@ -155,22 +153,11 @@ class Engines:
         machine.effects += 1
         if not agent.has_read:
             agent.has_read = True
-            self._release(agent.reads, State.OUTGOING)
-            self._mark_reads()
+            for region, span in agent.reads:
+                region.end_read(span)
         if agent.done:
             self.pending.remove(agent)
             if agent.queue is not None:
                 self._queues[agent.queue].popleft()
             self.finished += 1
         machine.wake(agent.waiters)
-
-    def _release(self, spans: Iterable[Bytes], bit: int) -> None:
-        for region, span in spans:
-            region.state[span] &= np.uint8(0xFF ^ bit)
-
-    def _mark_reads(self) -> None:
-        """Bytes that two agents read stay OUTGOING until both have."""
-        for agent in self.pending:
-            if not agent.has_read:
-                for region, span in agent.reads:
-                    region.state[span] |= State.OUTGOING

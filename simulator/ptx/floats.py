@@ -63,12 +63,26 @@ class Format:
         """Bits of doubles, which are exact or rounded to odd, after rounding rn, rz, rm or rp."""
         if self.native is np.float64:
             return odd.view(np.uint64)
-        down = self._toward_zero(odd)
         if rounding == "rn":
-            return self.canonical(self._nearest(odd, down))
+            return self.canonical(self._nearest(odd))
+        down = self._toward_zero(odd)
         inexact = (self.double(down) != odd) & ~np.isnan(odd)
         away = inexact & (odd < 0 if rounding == "rm" else odd > 0) & (rounding != "rz")
         return self.canonical(down + away.astype(self.bits))
+
+    def narrowed(self, single: Array, rounding: str) -> Array:
+        """Bits of f32 values (as bits) after rounding to this smaller format."""
+        if rounding != "rn":
+            return self.rounded(FORMATS["f32"].double(single), rounding)
+        if self.native is not None:
+            return self.canonical(single.view(np.float32).astype(self.native).view(self.bits))
+        return self._upper_half(single)
+
+    def _upper_half(self, single: Array) -> Array:
+        """bf16 from the bits of f32, to nearest; a carry goes into the exponent as it should."""
+        nearest = (single + np.uint32(0x7FFF) + ((single >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
+        nan = (single & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000)
+        return np.where(nan, np.uint16(self.nan or 0), nearest.astype(np.uint16))
 
     def _toward_zero(self, odd: Array) -> Array:
         if self.native is None:
@@ -81,14 +95,12 @@ class Format:
         nearer: Array = bits - too_far.astype(self.bits)
         return nearer
 
-    def _nearest(self, odd: Array, down: Array) -> Array:
+    def _nearest(self, odd: Array) -> Array:
         if self.native is not None:
             return odd.astype(self.native).view(self.bits)
         single = FORMATS["f32"]._toward_zero(odd)
         lost = FORMATS["f32"].double(single) != odd
-        single = single | lost.astype(np.uint32)  # to odd again, in 24 bits
-        nearest = (single + np.uint32(0x7FFF) + ((single >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
-        return np.where(np.isnan(odd), down, nearest.astype(np.uint16))
+        return self._upper_half(single | lost.astype(np.uint32))  # to odd again, in 24 bits
 
 
 FORMATS = {

@@ -61,6 +61,7 @@ class Region:
         self.state = np.full(rounded, State.WRITTEN if written else 0, np.uint8)
         self.alive = True
         self.observer: Callable[[int, Array, int], None] | None = None  # (CTA, offsets, bytes) of every store
+        self._readers: Array = np.zeros(0, np.uint16)  # by byte, the copies in flight that read it
         self._views: dict[tuple[int, int], _View] = {}
 
     def view(self, element: int, count: int) -> _View:
@@ -112,6 +113,19 @@ class Region:
         if offset < 0 or offset + size > self.size:
             raise self._outside(offset, size, what)
         return slice(offset, offset + size)
+
+    def begin_read(self, span: slice | Array) -> None:
+        """A copy in flight reads these bytes; an offset occurs once."""
+        if not len(self._readers):
+            self._readers = np.zeros(len(self.state), np.uint16)
+        self._readers[span] += np.uint16(1)
+        self.state[span] |= State.OUTGOING
+
+    def end_read(self, span: slice | Array) -> None:
+        """A copy has read these bytes; others may still do so."""
+        left = self._readers[span] - np.uint16(1)
+        self._readers[span] = left
+        self.state[span] &= np.where(left == 0, np.uint8(0xFF ^ State.OUTGOING), np.uint8(0xFF))
 
     def check_range(self, span: slice | Array, what: str, needs: int, without: int) -> None:
         """Raise Fault unless all bytes of a copy have the states `needs` and none of `without`."""

@@ -33,15 +33,18 @@ class Observer:
     def stored(self, cta: int, offsets: Array, width: int) -> None:
         """A CTA stored `width` bytes at each of `offsets`."""
         problem: Problem = self._problem
-        first = np.unique(np.asarray(offsets) // self._itemsize)
-        count = max(1, width // self._itemsize)
-        elements = first if count == 1 else np.unique((first[:, None] + np.arange(count)).reshape(-1))
-        times = self._times[elements] = np.minimum(self._times[elements], 254) + 1
-        rows, columns = elements // problem.n // problem.block_m, elements % problem.n // problem.block_n
-        tiles = rows * problem.tiles_n + columns
-        for tile in np.unique(tiles).tolist():
+        elements = offsets // self._itemsize
+        count = width // self._itemsize
+        if count > 1:
+            elements = (elements[:, None] + np.arange(count)).reshape(-1)
+        rows, columns = np.divmod(elements, problem.n)
+        tiles = rows // problem.block_m * problem.tiles_n + columns // problem.block_n
+        times = np.minimum(self._times[elements], 254) + np.uint8(1)
+        self._times[elements] = times  # an element that stands there twice counts once
+        alone = int(tiles[0]) == int(tiles[-1]) and (tiles == tiles[0]).all()
+        for tile in [int(tiles[0])] if alone else np.unique(tiles).tolist():
             m, n = divmod(tile, problem.tiles_n)
-            most = int(times[tiles == tile].max())
+            most = int(times.max() if alone else times[tiles == tile].max())
             while self._visits[m, n] < most:
                 self._visits[m, n] += 1
                 self._records.append((cta, m, n))
