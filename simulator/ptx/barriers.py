@@ -358,7 +358,10 @@ def _pending_count(i: Instruction, m: Modifiers, s: Slots) -> Step:
 
 
 def _wait(i: Instruction, m: Modifiers, s: Slots) -> Step:
-    """test_wait answers at once; try_wait blocks until the phase ends, or until the machine lets its time run out."""
+    """test_wait answers at once; try_wait blocks until the phase ends, or until the machine lets its time run out.
+
+    Under the late ordering a try_wait first answers false at once, so that one without a loop is seen (rule 16).
+    """
     d = s.write(i.operands[0], 1)
     by_parity = bool(m["parity"])
     addresses, space = address_of(i.operands[1], s), _space(m, "shared::cluster")
@@ -373,13 +376,16 @@ def _wait(i: Instruction, m: Modifiers, s: Slots) -> Step:
         for lane, barrier in pairs:
             value = int(warp.regs[asked][lane])
             answers[lane] = _parity(warp, barrier, value) if by_parity else _state(barrier, value)
-        if patient and not fragment.expired and not answers.any():
+        if patient and warp.machine.hasty and not fragment.refused and not answers.any():
+            fragment.refused = True
+        elif patient and not fragment.expired and not answers.any():
             for barrier in dict.fromkeys(barrier for _, barrier in pairs):
                 barrier.waiters.append((warp, fragment))
             lane, barrier = pairs[0]
             fragment.blocked = _waiting(warp, barrier, int(warp.regs[asked][lane]), by_parity)
             return BLOCK
-        fragment.expired = False
+        else:
+            fragment.expired = fragment.refused = False
         warp.regs[d] = np.where(fragment.mask, answers, warp.regs[d])
         return fragment.pc + 1
 

@@ -32,7 +32,8 @@ class Policy(StrEnum):
     """When the engines work."""
 
     NATURAL = "natural"  # in the order of issue, a few turns later
-    EARLY = "early"  # at once
+    EARLY = "early"  # at once; and of the warps that can run the lowest goes first, so that higher ones fall behind
+    EARLY_REVERSED = "early-reversed"  # at once; and the highest warp goes first
     LATE = "late"  # only when no thread can go on otherwise
     RANDOM = "random"  # drawn from a seed, and the turns of warps too
 
@@ -96,7 +97,7 @@ class Engines:
         self.pending.append(agent)
         if agent.queue is not None:
             self._queues.setdefault(agent.queue, deque()).append(agent)
-        if self._policy is Policy.EARLY and self._free(agent):
+        if self._policy in (Policy.EARLY, Policy.EARLY_REVERSED) and self._free(agent):
             while not agent.done:
                 self._step(agent)
 

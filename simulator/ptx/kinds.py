@@ -35,6 +35,7 @@ class MachineKind(StrEnum):
     LEFTOVER = "leftover"  # a phase has begun and not ended when its CTA ends
     BARRIER_CTA = "barrier-cta"  # a copy that signals a barrier of another CTA than that of its data (rule 36)
     TENSOR_MAP = "tensor-map"  # not a tensor map, or one that the copy contradicts
+    OVERWRITTEN = "overwritten"  # an accumulator begun anew in cells of which no thread has read the last one
     TENSOR_MEMORY = "tensor-memory"  # against the rules of allocation, or outside of what is allocated or reached
     DESCRIPTOR = "descriptor"  # a descriptor of the tensor core that is illegal, or contradicts the instruction
     BULK_SIZE = "bulk-size"  # a bulk copy whose size or address is no multiple of 16

@@ -25,6 +25,7 @@ from .warp import Cluster, Cta, Fragment, LiveBarrier, Reason, Waiting, Warp
 
 __all__ = ["Limits", "Machine", "Stop"]
 
+_RANKS = {Policy.EARLY: 1, Policy.EARLY_REVERSED: -1}
 _QUANTUM = 400  # instructions of a warp's turn
 _TRY_WAIT_NS = 10_000_000  # what passes when suspended waits give up
 _CLOCK_STEP_NS = 1_000_000  # at most, between two looks at a clock while nothing else happens
@@ -73,6 +74,8 @@ class Machine:
         self.registers = registers
         self.sm = sm
         self.waits_for_loads = code.waits_for_loads
+        self.hasty = ordering.policy is Policy.LATE
+        self._rank = _RANKS.get(ordering.policy)
         self.column_waiters: list[tuple[Warp, Fragment]] = []
         self.engines = Engines(ordering)
         self.effects = 0
@@ -199,6 +202,10 @@ class Machine:
     def _next_ready(self) -> Warp:
         if self._random is not None:
             self._ready.rotate(self._random.randrange(len(self._ready)))
+        elif self._rank is not None:  # those that spin come last
+            rank = self._rank
+            best = min(range(len(self._ready)), key=lambda n: (self._ready[n].idle, rank * self._ready[n].index))
+            self._ready.rotate(-best)
         warp = self._ready.popleft()
         warp.queued = False
         return warp

@@ -41,13 +41,15 @@ _KINDS = {"kind::f16": Kind.F16}
 class TensorMemory:
     """The tensor memory of a CTA: cells (128, 512), which of them were written, and how many writes are on their way.
 
-    `reading` counts loads that nobody has waited for. `allocated` says of every column whether the CTA has it.
+    `reading` counts loads that nobody has waited for, `unread` marks results of an mma that no thread has read.
+    `allocated` says of every column whether the CTA has it.
     """
 
     words: Array = field(default_factory=lambda: np.zeros((LANES, COLUMNS), np.uint32))
     written: Array = field(default_factory=lambda: np.zeros((LANES, COLUMNS), np.bool_))
     incoming: Array = field(default_factory=lambda: np.zeros((LANES, COLUMNS), np.int16))
     reading: Array = field(default_factory=lambda: np.zeros((LANES, COLUMNS), np.int16))
+    unread: Array = field(default_factory=lambda: np.zeros((LANES, COLUMNS), np.bool_))
     allocated: Array = field(default_factory=lambda: np.zeros(COLUMNS, np.bool_))
     allocation: Allocation = field(default_factory=Allocation)
 
@@ -120,6 +122,7 @@ def _dealloc(i: Instruction, m: Modifiers, s: Slots) -> Step:
             raise Fault(MachineKind.IN_FLIGHT, text, column=start)
         memory.allocated[span] = False
         memory.written[:, span] = False
+        memory.unread[:, span] = False
         warp.machine.effects += 1
         warp.machine.wake(warp.machine.column_waiters)
         return fragment.pc + 1
@@ -224,7 +227,9 @@ class _Mma:
         for memory, parts in zip(memories, legal(updates, MachineKind.DESCRIPTOR), strict=True):
             for part in parts:
                 part.apply(memory.words)
-                memory.written[part.lanes, part.column : part.column + part.words.shape[1]] = True
+                columns = slice(part.column, part.column + part.words.shape[1])
+                memory.written[part.lanes, columns] = True
+                memory.unread[part.lanes, columns] = True
         self._count(-1)
 
     def _check(self, cta: Cta, lanes: Array, columns: slice) -> None:
@@ -232,6 +237,10 @@ class _Mma:
         if memory.reading[lanes, columns].any():
             text = f"tcgen05.mma writes cells of {cta} that a tcgen05.ld without wait::ld reads"
             raise Fault(MachineKind.IN_FLIGHT, text, column=columns.start, cta=cta.index)
+        fresh = memory.unread[lanes, columns] | (memory.incoming[lanes, columns] > 0)
+        if not self._operation.input_d and fresh.all():
+            text = f"tcgen05.mma begins a new accumulator in cells of {cta} while no thread has read the last one"
+            raise Fault(MachineKind.OVERWRITTEN, text, column=columns.start, cta=cta.index)
         known = memory.written[lanes, columns] | (memory.incoming[lanes, columns] > 0)
         if self._operation.input_d and not known.all():
             text = f"tcgen05.mma accumulates into cells of {cta} that were never written"
@@ -372,6 +381,7 @@ def _ld(i: Instruction, m: Modifiers, s: Slots) -> Step:
         if warp.machine.waits_for_loads:
             memory.reading[found.lanes, found.columns] += np.int16(1)
             warp.tmem_loads.append(found)
+        memory.unread[found.lanes, found.columns] = False
         values = load_cells(memory.words, found)
         for slot, value in zip(slots, values, strict=True):
             warp.regs[slot] = np.where(fragment.mask, value, warp.regs[slot])

@@ -56,6 +56,7 @@ class Fragment:
     blocked: Waiting | None = None
     token: Any = None  # what a barrier gave to a fragment that has arrived and waits
     expired: bool = False  # a suspended wait has run into its time limit
+    refused: bool = False  # its wait was answered false at once, as the late ordering does the first time
     loops: int = 0
 
 
