@@ -49,6 +49,28 @@ TENSOR_LOAD = (
 )
 
 
+# An mma of 128 x 8 x 16 zeros: operands without a swizzle, 128 and 256 bytes between core matrices.
+ALLOC = (
+    ".shared .align 4 .b32 place; mov.u32 %r3, place;"
+    "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r3], 32;"
+    "ld.shared.u32 %r4, [%r3];"
+)
+DEALLOC = "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r4, 32; ret;"
+ZEROS = (
+    ".shared .align 128 .b8 zeros[4096]; mov.u32 %r5, zeros; mad.lo.u32 %r6, %r2, 16, %r5; mov.u32 %r7, 0;"
+    "Z: st.shared.v4.u32 [%r6], {%r7, %r7, %r7, %r7}; add.u32 %r6, %r6, 512; add.u32 %r8, %r5, 4096;"
+    "setp.lt.u32 %p3, %r6, %r8; @%p3 bra Z; bar.sync 0; shr.u32 %r5, %r5, 4; cvt.u64.u32 %rd2, %r5;"
+    f"or.b64 %rd2, %rd2, {8 << 16 | 16 << 32 | 1 << 46}; mov.u32 %r9, {1 << 4 | 1 << 7 | 1 << 10 | 1 << 17 | 8 << 24};"
+    "setp.ne.u32 %p4, %r7, 0;"
+)
+MMA = (
+    "@%p1 tcgen05.mma.cta_group::1.kind::f16 [%r4], %rd2, %rd2, %r9, %p4;"
+    "@%p1 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r1];"
+)
+READ = "tcgen05.ld.sync.aligned.32x32b.x4.b32 {%r10, %r11, %r12, %r13}, [%r4]; tcgen05.wait::ld.sync.aligned;"
+SM100 = {"arch": "sm_100a"}
+
+
 @dataclass(frozen=True)
 class Planted:
     """`good` with `wrong` put in place of `right`, or launched as `bad_launch` instead of `where`."""
@@ -321,6 +343,49 @@ PLANTED = {
         "buf+64",
         where=tensor_launch(),
         parts={"params": TENSOR},
+    ),
+    "tensor memory that is kept": Planted(K.TENSOR_MEMORY, ALLOC + DEALLOC, DEALLOC, "ret;", parts=SM100),
+    "columns that were not allocated": Planted(
+        K.TENSOR_MEMORY,
+        ALLOC
+        + READ.replace("ld.", "st.", 1)
+        .replace("{%r10, %r11, %r12, %r13}, [%r4]", "[%r4], {%r3, %r3, %r3, %r3}")
+        .replace("wait::ld", "wait::st")
+        + DEALLOC,
+        "tcgen05.st.sync.aligned.32x32b.x4.b32 [%r4]",
+        "add.u32 %r5, %r4, 32; tcgen05.st.sync.aligned.32x32b.x4.b32 [%r5]",
+        parts=SM100,
+    ),
+    "a shape that does not exist": Planted(
+        K.DESCRIPTOR,
+        BARRIER + INIT.format(n=1) + ALLOC + ZEROS + MMA + WAIT.format(parity=0) + DEALLOC,
+        "setp.ne.u32 %p4",
+        "or.b32 %r9, %r9, 16777216; setp.ne.u32 %p4",
+        parts=SM100,
+    ),
+    "a new accumulator over one that nobody read": Planted(
+        K.OVERWRITTEN,
+        BARRIER
+        + INIT.format(n=1)
+        + ALLOC
+        + ZEROS
+        + MMA
+        + WAIT.format(parity=0)
+        + READ
+        + MMA
+        + WAIT.format(parity=1).replace("W:", "V:").replace("bra W", "bra V")
+        + READ
+        + DEALLOC,
+        READ,
+        "",
+        parts=SM100,
+    ),
+    "an accumulator that is read too early": Planted(
+        K.UNWRITTEN,
+        BARRIER + INIT.format(n=1) + ALLOC + ZEROS + MMA + WAIT.format(parity=0) + READ + DEALLOC,
+        MMA,
+        "@%p1 mbarrier.arrive.shared.b64 _, [%r1];",
+        parts=SM100,
     ),
     "eight bytes": Planted(
         K.BULK_SIZE,
