@@ -202,7 +202,7 @@ class BoxRows:
         return self.starts[self.inside] if self.size else self.starts[:0]
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _outer(tensor: TensorMap) -> tuple[Addresses, NDArray[np.int64]]:
     """For every row: its byte offset from the box's corner, and its places in dimensions 1 up (rank - 1, rows)."""
     outer = tensor.counts[1:]
@@ -239,7 +239,7 @@ def smem_chunks(tensor: TensorMap, address: int) -> Addresses | Illegal:
     return swizzle(tensor.swizzle, address + _inner(tensor))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _inner(tensor: TensorMap) -> Addresses:
     """Byte offset of every 16 bytes of the box, before the swizzle."""
     row, chunk = np.ogrid[0 : math.prod(tensor.counts[1:]), 0 : tensor.row_bytes : CHUNK]
