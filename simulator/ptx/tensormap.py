@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from .illegal import Illegal
@@ -201,7 +202,7 @@ class BoxRows:
         return self.starts[self.inside] if self.size else self.starts[:0]
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _outer(tensor: TensorMap) -> tuple[Addresses, NDArray[np.int64]]:
     """For every row: its byte offset from the box's corner, and its places in dimensions 1 up (rank - 1, rows)."""
     outer = tensor.counts[1:]
@@ -235,9 +236,14 @@ def smem_chunks(tensor: TensorMap, address: int) -> Addresses | Illegal:
     """
     if address % SMEM_ALIGNMENT:
         return Illegal("tensor copy", "shared-memory address", hex(address), "a multiple of 128")
+    return swizzle(tensor.swizzle, address + _inner(tensor))
+
+
+@lru_cache(maxsize=64)
+def _inner(tensor: TensorMap) -> Addresses:
+    """Byte offset of every 16 bytes of the box, before the swizzle."""
     row, chunk = np.ogrid[0 : math.prod(tensor.counts[1:]), 0 : tensor.row_bytes : CHUNK]
-    linear = (address + row * tensor.pitch + chunk).astype(np.int64).reshape(-1)
-    return swizzle(tensor.swizzle, linear)
+    return (row * tensor.pitch + chunk).astype(np.int64).reshape(-1)
 
 
 def read_box(tensor: TensorMap, rows: BoxRows, memory: Bytes, origin: int) -> Bytes:
@@ -249,7 +255,9 @@ def read_box(tensor: TensorMap, rows: BoxRows, memory: Bytes, origin: int) -> By
     pattern = _NAN if tensor.fill is Fill.NAN else 0
     data = np.full((len(rows.starts), tensor.row_bytes // 2), pattern, "<u2").view(np.uint8)
     part = data[:, rows.skip : rows.skip + rows.size]
-    copied = memory[_spread(rows, origin)]
+    if not rows.size:
+        return data.reshape(-1, CHUNK)
+    copied = sliding_window_view(memory, rows.size)[rows.touched - origin]
     if tensor.element in (Element.TF32, Element.TF32_FTZ):
         copied = _tf32(copied)
     part[rows.inside] = copied
@@ -266,10 +274,6 @@ def _tf32(data: Bytes) -> Bytes:
 
 def write_box(rows: BoxRows, data: Bytes, memory: Bytes, origin: int) -> None:
     """Store `data` (bytes in the box's order, any shape) into `memory`; elements outside the tensor are not written."""
-    part = data.reshape(len(rows.starts), -1)[:, rows.skip : rows.skip + rows.size]
-    memory[_spread(rows, origin)] = part[rows.inside]
-
-
-def _spread(rows: BoxRows, origin: int) -> Addresses:
-    """Indices into memory of every touched byte, shape (rows inside, size)."""
-    return (rows.starts[rows.inside] - origin)[:, None] + np.arange(rows.size)
+    if rows.size:
+        part = data.reshape(len(rows.starts), -1)[:, rows.skip : rows.skip + rows.size]
+        sliding_window_view(memory, rows.size, writeable=True)[rows.touched - origin] = part[rows.inside]

@@ -124,28 +124,33 @@ def relinquish(state: Allocation) -> Allocation:
 
 
 class Shape(Enum):
-    """Shapes of ld and st: (registers, columns, greatest .num) of one repetition."""
+    """Shapes of ld and st: (registers, columns) of one repetition, the greatest .num, lanes that are reached."""
 
-    S32X32B = (1, 1, 128)
-    S16X64B = (1, 2, 128)
-    S16X128B = (2, 4, 64)
-    S16X256B = (4, 8, 32)
-    S16X32BX2 = (1, 1, 128, "x2")
+    S32X32B = (1, 1, 128, 32)
+    S16X64B = (1, 2, 128, 16)
+    S16X128B = (2, 4, 64, 16)
+    S16X256B = (4, 8, 32, 16)
+    S16X32BX2 = (1, 1, 128, 16)
 
     @property
     def registers(self) -> int:
-        """Registers of a thread."""
-        return int(self.value[0])
+        """Registers of a thread, for one repetition."""
+        return self.value[0]
 
     @property
     def width(self) -> int:
         """Columns to the next repetition."""
-        return int(self.value[1])
+        return self.value[1]
+
+    @property
+    def most(self) -> int:
+        """The greatest .num (PTX table 49)."""
+        return self.value[2]
 
     @property
     def lanes(self) -> int:
         """Lanes that a warp reaches at once."""
-        return 32 if self is Shape.S32X32B else 16
+        return self.value[3]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -189,8 +194,8 @@ def cells(shape: Shape, num: int, address: int, warp: int, *, packed: bool = Fal
     outside of 512. Unsupported: a first lane other than the warp's first or, for 16 lanes, its 17th.
     """
     what = f"tcgen05 {shape.name[1:].lower()}.x{num}"
-    if num not in (1, 2, 4, 8, 16, 32, 64, 128) or num > shape.value[2]:
-        return Illegal(what, ".num", num, f"a power of two from 1 to {shape.value[2]}")
+    if num not in (1, 2, 4, 8, 16, 32, 64, 128) or num > shape.most:
+        return Illegal(what, ".num", num, f"a power of two from 1 to {shape.most}")
     lane, column = split_address(address)
     base = warp % 4 * _WARP
     if not base <= lane <= base + _WARP - shape.lanes:

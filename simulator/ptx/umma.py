@@ -29,6 +29,7 @@ __all__ = ["Block", "Umma", "Update", "accumulate", "accumulation_error", "block
 
 Words: TypeAlias = NDArray[np.uint32]
 _WHAT = "tcgen05.mma"
+_BLAS_COLUMNS = 128  # larger products wake BLAS's threads, which takes longer than the product
 
 
 def accumulation_error(magnitudes: Values, steps: int, kind: MmaType = MmaType.F32) -> Values:
@@ -44,10 +45,13 @@ def accumulation_error(magnitudes: Values, steps: int, kind: MmaType = MmaType.F
 
 def accumulate(a: Values, b: Values, d: Values | None, kind: MmaType) -> NDArray[np.float32] | NDArray[np.float16]:
     """D[m, n] = Σ a[m, k] · b[n, k] (+ d[m, n]), rounded once to `kind` (f32 or f16); infinities and NaNs as IEEE."""
+    total = np.empty((len(a), len(b)))
     with np.errstate(invalid="ignore", over="ignore"):
-        total = a @ b.T
+        for first in range(0, len(b), _BLAS_COLUMNS):
+            columns = slice(first, first + _BLAS_COLUMNS)
+            np.matmul(a, b[columns].T, out=total[:, columns])
         if d is not None:
-            total = total + d
+            total += d
         return total.astype(np.float32) if kind is MmaType.F32 else total.astype(np.float16)
 
 

@@ -121,6 +121,7 @@ def test_a_load_puts_every_byte_where_the_twin_says(drawn: tuple[TensorMap, tupl
             ]
     assert (smem == expected).all()
     assert {int(start) + i for start in rows.touched for i in range(rows.size)} == touched
+    assert bool(len(rows.touched)) == bool(touched)
 
 
 @given(tensor_maps())

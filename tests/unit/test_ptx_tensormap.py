@@ -117,3 +117,15 @@ def test_hostile_strides_do_not_overflow() -> None:
     rows = box_rows(tensor, (0, 2**31 - 1, 2**31 - 1))
     assert rows.inside.all()
     assert rows.starts.dtype == np.int64
+
+
+def test_rows_of_three_dimensions_by_hand() -> None:
+    """Dimension 1 (stride 1280, every second element) runs before dimension 2 (stride 128,000)."""
+    tensor = replace(GOOD, box=(64, 4, 3), steps=(1, 2, 1), dims=(640, 12, 3))
+    rows = box_rows(tensor, (-4, 9, 1))
+    corner = 0x1_0000 + 9 * 1280 + 128_000
+    assert rows.starts.tolist() == [corner + a for a in (0, 2560, 128_000, 130_560, 256_000, 258_560)]
+    assert rows.inside.tolist() == [True, True, True, True, False, False]
+    assert (rows.skip, rows.size) == (8, 120)
+    assert box_rows(tensor, (600, 10, 0)).inside.tolist() == [True, False] * 3
+    assert (box_rows(tensor, (600, 10, 0)).skip, box_rows(tensor, (600, 10, 0)).size) == (0, 80)

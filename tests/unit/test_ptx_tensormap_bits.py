@@ -81,6 +81,7 @@ def test_a_kernel_builds_a_map_from_zeros() -> None:
         swizzle=SmemSwizzle.B128,
     )
     assert check(made, 90) is None
+    assert pack(made) == data
 
 
 @pytest.mark.parametrize(
@@ -97,6 +98,8 @@ def test_a_kernel_builds_a_map_from_zeros() -> None:
         ("global_dim", 16, 5, "global_dim ordinal"),
         ("global_dim", 16, None, "global_dim ordinal"),
         ("global_dim", 2**32, 0, "global_dim"),
+        ("global_address", 2**64, None, "global_address"),
+        ("global_stride", 2**64, 3, "global_stride"),
         ("box_dim", 16, -1, "box_dim ordinal"),
         ("element_stride", -1, 0, "element_stride"),
         ("oob", 0, None, "field"),
@@ -124,6 +127,28 @@ def test_what_is_not_modelled_is_said(field: str, value: int, kind: type[Illegal
     found = unpack(changed)
     assert isinstance(found, kind)
     assert field in found.field
+
+
+@pytest.mark.parametrize(
+    ("byte", "value", "field"),
+    [
+        (120, 5, "rank"),
+        (121, 16, "elemtype"),
+        (122, 3, "interleave_layout"),
+        (123, 5, "swizzle_mode"),
+        (124, 4, "swizzle_atomicity"),
+        (125, 2, "fill_mode"),
+        (126, 1, "bytes 126-127"),
+        (127, 1, "bytes 126-127"),
+    ],
+)
+def test_bytes_with_a_code_that_does_not_exist(byte: int, value: int, field: str) -> None:
+    data = bytearray(pack(MAP))
+    data[byte] = value
+    found = unpack(bytes(data))
+    assert isinstance(found, Illegal)
+    assert not isinstance(found, Unsupported)
+    assert found.field == field
 
 
 def test_atoms_need_128_bytes() -> None:
