@@ -23,7 +23,7 @@ from tilesched.simulator.ptx.launch import Launch
 from tilesched.simulator.ptx.run import Result, run
 
 DATA = Path(__file__).parents[1] / "data" / "ptx"
-ARCHITECTURES = {"copy_tiles": "sm_90a", "gemm_sm100": "sm_100a"}
+ARCHITECTURES = {"copy_tiles": "sm_90a", "gemm_sm100": "sm_100a", "gemm_pair_sm100": "sm_100a"}
 ORDER = [Policy.LATE, Policy.EARLY, Policy.EARLY_REVERSED, Policy.NATURAL, Policy.RANDOM]
 
 
@@ -59,7 +59,16 @@ def check_gemm(result: Result) -> None:
     assert (np.abs(c - exact) <= np.abs(exact) * 2.0**-8 + most * 2.0**-16).all()  # bf16, and the f32 sums
 
 
-CHECKS: dict[str, Callable[[Result], None]] = {"copy_tiles": check_copy, "gemm_sm100": check_gemm}
+CHECKS: dict[str, Callable[[Result], None]] = {
+    "copy_tiles": check_copy,
+    "gemm_sm100": check_gemm,
+    "gemm_pair_sm100": check_gemm,
+}
+OWNERS: dict[str, Callable[[int, int], int]] = {  # of a tile (m, n), the CTA
+    "copy_tiles": lambda m, n: (3 * m + n) % 3,
+    "gemm_sm100": lambda m, n: (3 * m + n) % 2,
+    "gemm_pair_sm100": lambda m, n: 2 * n + m,
+}
 
 
 @pytest.mark.parametrize("policy", list(Policy))
@@ -72,9 +81,8 @@ def test_the_kernel_is_clean_and_right(name: str, policy: Policy) -> None:
     problem = result.trace.header.problem
     tiles = sorted(zip(result.trace.columns["m"].tolist(), result.trace.columns["n"].tolist(), strict=True))
     assert tiles == [(m, n) for m in range(problem.tiles_m) for n in range(problem.tiles_n)]
-    workers = result.trace.header.ctas
-    for cta, m, n in zip(*(result.trace.columns[name].tolist() for name in ("cta", "m", "n")), strict=True):
-        assert (m * problem.tiles_n + n) % workers == cta
+    for cta, m, n in zip(*(result.trace.columns[column].tolist() for column in ("cta", "m", "n")), strict=True):
+        assert OWNERS[name](m, n) == cta
 
 
 def without(pattern: str, which: int) -> Callable[[str], str]:
@@ -158,6 +166,13 @@ MUTANTS: dict[str, tuple[str, Callable[[str], str], set[K]]] = {
     "gemm: tensor memory is kept": ("gemm_sm100", without("tcgen05.dealloc", 0), {K.TENSOR_MEMORY}),
     "gemm: too few columns": ("gemm_sm100", replaced(", 256;", ", 128;"), {K.TENSOR_MEMORY}),
     "gemm: a swizzle that does not exist": ("gemm_sm100", replaced(DESCRIPTOR, ILLEGAL_SWIZZLE), {K.DESCRIPTOR}),
+    "pair: the odd CTA signals itself": ("gemm_pair_sm100", replaced(", -16777224;", ", -8;"), {K.DEADLOCK}),
+    "pair: bytes of one CTA announced": ("gemm_pair_sm100", replaced(", 49152;", ", 24576;"), {K.IN_FLIGHT}),
+    "pair: the commits do not reach the peer": (
+        "gemm_pair_sm100",
+        replaced(r"(mov\.b16 \t%rs\d, )3;", r"\g<1>1;"),
+        {K.DEADLOCK},
+    ),
     "gemm: the wrong quarter of tensor memory": (
         "gemm_sm100",
         replaced(r"(shl\.b32 \t%r\d+, %r\d+, )21;", r"\g<1>20;"),
