@@ -16,9 +16,17 @@ from .kinds import Fault, MachineKind
 from .memory import Region, State
 from .program import Immediate, Instruction, Operand
 from .slots import BLOCK, Array, Ending, Slots, Step
-from .warp import Cta, Fragment, LiveBarrier, Reason, Waiting, Warp
+from .warp import BulkGroups, Cta, Fragment, LiveBarrier, Reason, Waiting, Warp
 
-__all__ = ["BULK", "check_barrier_place", "destinations", "read_then_write", "signal_step", "submit_in_group"]
+__all__ = [
+    "BULK",
+    "check_barrier_place",
+    "destinations",
+    "read_then_write",
+    "signal_step",
+    "submit_in_group",
+    "wait_for_groups",
+]
 
 _UNIT = 16  # bytes: sizes and addresses of bulk copies are multiples of it (rule 38)
 
@@ -114,8 +122,7 @@ def _bulk(i: Instruction, m: Modifiers, s: Slots) -> Step:
             check_barrier_place(ctas[0], place, pair=False)
         objects = [find_barrier(one, where) for one in ctas]
         steps = deque([lambda: _put(writes, region.data[read[1]], warp.cta.index), signal_step(objects, count)])
-        keys = tuple((one.cta.index, one.offset) for one in objects)
-        warp.machine.engines.submit(Agent("bulk copy", warp.cta, i, steps, reads, tuple(writes), keys))
+        warp.machine.engines.submit(Agent("bulk copy", warp.cta, i, steps, reads, tuple(writes), tuple(objects)))
 
     def run(warp: Warp, fragment: Fragment) -> int:
         for lane in np.flatnonzero(fragment.mask).tolist():
@@ -148,9 +155,7 @@ def check_barrier_place(target: Cta, barrier: Cta, *, pair: bool) -> None:
 def _commit(i: Instruction, m: Modifiers, s: Slots) -> Step:
     def run(warp: Warp, fragment: Fragment) -> int:
         for lane in np.flatnonzero(fragment.mask).tolist():
-            groups = warp.group(lane)
-            groups.committed.append(groups.open)
-            groups.open = []
+            warp.group(lane).commit()
         return fragment.pc + 1
 
     return Ending(run)
@@ -162,22 +167,28 @@ def _literal(operand: Operand) -> int:
     return operand.value
 
 
+def wait_for_groups(warp: Warp, fragment: Fragment, groups: BulkGroups, keep: int, *, reading: bool) -> int:
+    """Go on once all but the last `keep` groups have ended, or have read their sources; else BLOCK."""
+    committed = groups.committed
+    due = committed[: max(0, len(committed) - keep)]
+    left = [one for group in due for one in group if not (one.done or (reading and one.has_read))]
+    if left:
+        left[0].waiters.append((warp, fragment))
+        facts = {"groups": len(due), "left": len(left)}
+        fragment.blocked = Waiting(Reason.GROUP, f"waits for {len(left)} of its {left[0].name}", facts)
+        return BLOCK
+    while committed and all(one.done for one in committed[0]):  # a later group may not hide an earlier one
+        committed.pop(0)
+    return fragment.pc + 1
+
+
 def _wait_group(i: Instruction, m: Modifiers, s: Slots) -> Step:
-    """Block until all but the last N groups of the thread have ended, or with .read have read their sources."""
     keep, reading = _literal(i.operands[0]), bool(m["read"])
 
     def run(warp: Warp, fragment: Fragment) -> int:
         for lane in np.flatnonzero(fragment.mask).tolist():
-            groups = warp.group(lane).committed
-            due = groups[: max(0, len(groups) - keep)]
-            left = [one for group in due for one in group if not (one.done or (reading and one.has_read))]
-            if left:
-                left[0].waiters.append((warp, fragment))
-                facts = {"groups": len(due), "copies": len(left)}
-                fragment.blocked = Waiting(Reason.BULK, f"waits for {len(left)} of its bulk copies", facts)
+            if wait_for_groups(warp, fragment, warp.group(lane), keep, reading=reading) == BLOCK:
                 return BLOCK
-            while groups and all(one.done for one in groups[0]):  # a later group may not hide an earlier one
-                groups.pop(0)
         return fragment.pc + 1
 
     return Ending(run)

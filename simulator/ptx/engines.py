@@ -17,7 +17,7 @@ from .kinds import Fault
 from .memory import Region, State
 from .program import Instruction
 from .slots import Array
-from .warp import Cta, Fragment, Warp
+from .warp import Cta, Fragment, LiveBarrier, Warp
 
 __all__ = ["Agent", "Bytes", "Engines", "Ordering", "Policy"]
 
@@ -57,7 +57,7 @@ class Agent:
     steps: deque[Callable[[], None]]
     reads: tuple[Bytes, ...] = ()
     writes: tuple[Bytes, ...] = ()
-    signals: tuple[tuple[int, int], ...] = ()  # (CTA, offset) of the mbarriers that it completes bytes on
+    signals: tuple[LiveBarrier, ...] = ()  # the mbarriers that it arrives at, or completes bytes on
     queue: Hashable = None
     """Agents of a queue end in the order of their issue; None: on its own."""
     due: int = 0
@@ -119,7 +119,12 @@ class Engines:
         if not self.pending:
             return False
         ready = self._undelayed() or [one for one in self.pending if self._is_first(one)]
-        self._step(self.random.choice(ready) if self._policy is Policy.RANDOM else ready[0])
+        if self._policy is Policy.RANDOM:
+            self._step(self.random.choice(ready))
+        elif self._policy is Policy.LATE:  # what nobody waits for is later still
+            self._step(next((one for one in ready if self._is_awaited(one)), ready[0]))
+        else:
+            self._step(ready[0])
         return True
 
     def using(self, region: Region) -> Agent | None:
@@ -140,8 +145,13 @@ class Engines:
     def _is_first(self, agent: Agent) -> bool:
         return agent.queue is None or self._queues[agent.queue][0] is agent
 
+    def _is_awaited(self, agent: Agent) -> bool:
+        """Whether a thread waits for the agent, or for one behind it in its queue."""
+        line = [agent] if agent.queue is None else self._queues[agent.queue]
+        return any(one.waiters or any(barrier.waiters for barrier in one.signals) for one in line)
+
     def _is_delayed(self, agent: Agent) -> bool:
-        return any(signal in self._delayed for signal in agent.signals)
+        return any((one.cta.index, one.offset) in self._delayed for one in agent.signals)
 
     def _step(self, agent: Agent) -> None:
         try:

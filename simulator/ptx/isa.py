@@ -103,6 +103,8 @@ GROUPS: dict[str, frozenset[str]] = {
         "group": "cta_group::1 cta_group::2",
         "kind": "kind::f16 kind::tf32 kind::f8f6f4 kind::i8",
         "collector": "collector::a::fill collector::a::use collector::a::lastuse collector::a::discard",
+        "mshape": " ".join(f"m64n{n}k16" for n in range(8, 257, 8)),
+        "trans": "trans",
         "shape": "32x32b 16x64b 16x128b 16x256b 16x32bx2",
         "num": "x1 x2 x4 x8 x16 x32 x64 x128",
         "pack": "pack::16b unpack::16b",
@@ -294,6 +296,23 @@ _rows(
     ("tcgen05.wait::st", ".sync .aligned", 0),
     ("tcgen05.fence::before_thread_sync", "", 0),
     ("tcgen05.fence::after_thread_sync", "", 0),
+)
+
+_rows(
+    Unit.TENSOR_CORE,
+    "9.7.15 wgmma",
+    90,
+    ("wgmma.fence", ".sync .aligned", 0),
+    ("wgmma.mma_async", ".sync .aligned mshape d=type a=type b=type", 7, 8),
+    ("wgmma.commit_group", ".sync .aligned", 0),
+    ("wgmma.wait_group", ".sync .aligned", 1),
+)
+_rows(
+    Unit.WARP,
+    "9.7.14.5 matrices",
+    75,
+    ("ldmatrix", ".sync .aligned .m8n8 num trans? barrier_space? type", 2),
+    ("stmatrix", ".sync .aligned .m8n8 num trans? barrier_space? type", 2),
 )
 
 

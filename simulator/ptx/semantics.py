@@ -11,13 +11,24 @@ from .control import CONTROL
 from .isa import OPERATIONS
 from .tensorcore import TENSOR_CORE
 from .tma import TMA
+from .warpgroup import WARPGROUP
 
 __all__ = ["BRANCH", "SEMANTICS"]
 
 BRANCH = "bra"
 """The one operation that is built with its guard, by control.branch."""
 
-SEMANTICS: dict[str, Builder] = {**ALU, **ARITHMETIC, **ACCESS, **CONTROL, **BARRIERS, **BULK, **TMA, **TENSOR_CORE}
+SEMANTICS: dict[str, Builder] = {
+    **ALU,
+    **ARITHMETIC,
+    **ACCESS,
+    **CONTROL,
+    **BARRIERS,
+    **BULK,
+    **TMA,
+    **TENSOR_CORE,
+    **WARPGROUP,
+}
 
 if SEMANTICS.keys() | {BRANCH} != OPERATIONS.keys():
     raise AssertionError(f"the tables differ in {(SEMANTICS.keys() | {BRANCH}) ^ OPERATIONS.keys()}")

@@ -318,9 +318,8 @@ def _commit(i: Instruction, m: Modifiers, s: Slots) -> Step:
         cta, offset = shared_place(warp, int(target(warp.regs)[lane]), space or "")
         ctas = destinations(warp, cta, None if mask is None else int(warp.regs[mask][lane]))
         barriers = [find_barrier(one, offset) for one in ctas]
-        keys = tuple((one.cta.index, one.offset) for one in barriers)
         steps: deque[Callable[[], None]] = deque([partial(_arrive, barriers)])
-        agent = Agent("tcgen05.commit", warp.cta, i, steps, signals=keys, queue=_queue(warp, lane))
+        agent = Agent("tcgen05.commit", warp.cta, i, steps, signals=tuple(barriers), queue=_queue(warp, lane))
         warp.machine.engines.submit(agent)
 
     return _each_lane(issue)

@@ -167,8 +167,7 @@ def _load(i: Instruction, m: Modifiers, s: Slots) -> Step:
         box.region.check_range(box.touched, "tensor load (read)", State.WRITTEN, State.INCOMING)
         writes = tuple(box.shared_bytes(one, "tensor load (write)") for one in ctas)
         steps = deque([_deliver(box, [one.shared for one in ctas]), signal_step(objects, box.size)])
-        keys = tuple((one.cta.index, one.offset) for one in objects)
-        warp.machine.engines.submit(Agent("tensor load", warp.cta, i, steps, (), writes, keys))
+        warp.machine.engines.submit(Agent("tensor load", warp.cta, i, steps, (), writes, tuple(objects)))
 
     return _each_lane(issue)
 

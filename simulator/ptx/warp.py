@@ -32,7 +32,7 @@ class Reason(Enum):
     MBARRIER = "an mbarrier"
     NAMED = "a barrier of its CTA"
     CLUSTER = "the barrier of its cluster"
-    BULK = "its bulk copies"
+    GROUP = "its copies, or its wgmma"
     COLUMNS = "columns of tensor memory"
 
 
@@ -76,6 +76,7 @@ class Warp:
         self.cluster_phase = np.full(LANES, -1, np.int64)  # the phase of the cluster barrier each lane arrived in
         self.meant: dict[LiveBarrier, int] = {}  # by barrier, the phase of the last wait
         self.groups: dict[int, BulkGroups] = {}  # by lane
+        self.wgmma = BulkGroups()
         self.tmem_loads: list[Cells] = []  # without wait::ld so far
         self.idle = 0
         self.effects = -1
@@ -144,10 +145,15 @@ class Warp:
 
 @dataclass(slots=True, eq=False)
 class BulkGroups:
-    """The bulk copies of one thread: those not committed yet, and groups in the order of their commits."""
+    """Copies of a thread, or wgmma of a warp: those not committed yet, and groups in the order of their commits."""
 
     open: list[Agent] = field(default_factory=list)
     committed: list[list[Agent]] = field(default_factory=list)
+
+    def commit(self) -> None:
+        """Make a group of those that are open."""
+        self.committed.append(self.open)
+        self.open = []
 
 
 @dataclass(slots=True, eq=False)

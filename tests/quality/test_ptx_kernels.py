@@ -23,7 +23,12 @@ from tilesched.simulator.ptx.launch import Launch
 from tilesched.simulator.ptx.run import Result, run
 
 DATA = Path(__file__).parents[1] / "data" / "ptx"
-ARCHITECTURES = {"copy_tiles": "sm_90a", "gemm_sm100": "sm_100a", "gemm_pair_sm100": "sm_100a"}
+ARCHITECTURES = {
+    "copy_tiles": "sm_90a",
+    "gemm_sm90": "sm_90a",
+    "gemm_sm100": "sm_100a",
+    "gemm_pair_sm100": "sm_100a",
+}
 ORDER = [Policy.LATE, Policy.EARLY, Policy.EARLY_REVERSED, Policy.NATURAL, Policy.RANDOM]
 
 
@@ -61,11 +66,13 @@ def check_gemm(result: Result) -> None:
 
 CHECKS: dict[str, Callable[[Result], None]] = {
     "copy_tiles": check_copy,
+    "gemm_sm90": check_gemm,
     "gemm_sm100": check_gemm,
     "gemm_pair_sm100": check_gemm,
 }
 OWNERS: dict[str, Callable[[int, int], int]] = {  # of a tile (m, n), the CTA
     "copy_tiles": lambda m, n: (3 * m + n) % 3,
+    "gemm_sm90": lambda m, n: (2 * m + n) % 3,
     "gemm_sm100": lambda m, n: (3 * m + n) % 2,
     "gemm_pair_sm100": lambda m, n: 2 * n + m,
 }
@@ -166,6 +173,17 @@ MUTANTS: dict[str, tuple[str, Callable[[str], str], set[K]]] = {
     "gemm: tensor memory is kept": ("gemm_sm100", without("tcgen05.dealloc", 0), {K.TENSOR_MEMORY}),
     "gemm: too few columns": ("gemm_sm100", replaced(", 256;", ", 128;"), {K.TENSOR_MEMORY}),
     "gemm: a swizzle that does not exist": ("gemm_sm100", replaced(DESCRIPTOR, ILLEGAL_SWIZZLE), {K.DESCRIPTOR}),
+    "hopper: the products are not awaited": (
+        "gemm_sm90",
+        replaced(r"wgmma\.wait_group\.sync\.aligned 0;", ""),
+        {K.IN_FLIGHT},
+    ),
+    "hopper: the operands are not awaited": ("gemm_sm90", no_wait(7, 8, 9), {K.IN_FLIGHT, K.UNWRITTEN}),
+    "hopper: the store's buffer is written too early": (
+        "gemm_sm90",
+        without("cp.async.bulk.wait_group.read", 0),
+        {K.IN_FLIGHT},
+    ),
     "pair: the odd CTA signals itself": ("gemm_pair_sm100", replaced(", -16777224;", ", -8;"), {K.DEADLOCK}),
     "pair: bytes of one CTA announced": ("gemm_pair_sm100", replaced(", 49152;", ", 24576;"), {K.IN_FLIGHT}),
     "pair: the commits do not reach the peer": (
