@@ -9,7 +9,7 @@ import numpy as np
 
 from .floats import FORMATS
 from .isa import Modifiers, Unsupported
-from .program import Instruction, Operand, Pair, Vector
+from .program import Immediate, Instruction, Operand, Pair, Vector
 from .slots import DTYPES, Array, Regs, Slots, Step, bits_of, pure
 
 __all__ = ["ALU", "Builder", "is_float", "signed_view"]
@@ -271,14 +271,19 @@ def shift_right(a: Array, amount: Array) -> Array:
 
 
 def _shift(i: Instruction, m: Modifiers, s: Slots) -> Step:
-    kind, bits = m["type"], bits_of(m["type"])
-    d, a, n = s.write(i.operands[0], bits), s.read(i.operands[1], kind), s.read(i.operands[2], "u32")
-    if i.pieces[0] == "shl":
+    kind, bits, amount = m["type"], bits_of(m["type"]), i.operands[2]
+    d, a, n = s.write(i.operands[0], bits), s.read(i.operands[1], kind), s.read(amount, "u32")
+    left, view = i.pieces[0] == "shl", signed_view(kind) or DTYPES[bits]
+    if isinstance(amount, Immediate) and 0 <= amount.value < bits and (left or not signed_view(kind)):
+        shift, by = np.left_shift if left else np.right_shift, s.constant(amount.value, bits)
+
+        def full(regs: Regs) -> None:
+            regs[d] = shift(regs[a], regs[by])
+    elif left:
 
         def full(regs: Regs) -> None:
             regs[d] = shift_left(regs[a], regs[n])
     else:
-        view = signed_view(kind) or DTYPES[bits]
 
         def full(regs: Regs) -> None:
             regs[d] = shift_right(regs[a].view(view), regs[n])

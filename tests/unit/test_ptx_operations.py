@@ -157,6 +157,10 @@ OTHER_ROWS: dict[str, tuple[str, tuple[int, ...], int, Twin]] = {
     "shf.r.wrap": ("shf.r.wrap.b32 {d}, {0}, {1}, {2};", (32, 32, 32), 32, funnel(False, True)),
     "shf.l.clamp": ("shf.l.clamp.b32 {d}, {0}, {1}, {2};", (32, 32, 32), 32, funnel(True, False)),
     "shf.r.clamp": ("shf.r.clamp.b32 {d}, {0}, {1}, {2};", (32, 32, 32), 32, funnel(False, False)),
+    "shl by 5": ("shl.b32 {d}, {0}, 5;", (32,), 32, lambda a: a << 5),
+    "shl by 40": ("shl.b32 {d}, {0}, 40;", (32,), 32, lambda a: 0),
+    "shr by 9": ("shr.u64 {d}, {0}, 9;", (64,), 64, lambda a: a >> 9),
+    "shr.s32 by 9": ("shr.s32 {d}, {0}, 9;", (32,), 32, lambda a: signed(a, 32) >> 9),
     "setp.lt.and": ("setp.lt.and.u32 {d}, {0}, {1}, {2};", (32, 32, 1), 1, lambda a, b, p: a < b and bool(p)),
     "setp.ge.xor.not": (
         "setp.ge.xor.s32 {d}, {0}, {1}, !{2};",
