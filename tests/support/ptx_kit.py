@@ -81,20 +81,8 @@ def kinds(result: Result) -> list[str]:
 _LETTER = {16: "rs", 32: "r", 64: "rd"}
 
 
-def apply(
-    template: str,
-    inputs: Sequence[npt.NDArray[np.uint64]],
-    widths: Sequence[int],
-    width: int,
-    *,
-    arch: str = "sm_90a",
-) -> npt.NDArray[np.uint64]:
-    """Run one instruction on many lanes, as many as each input has (a multiple of 32).
-
-    `template` has {d} for its result of `width` bits (1: a predicate) and {0}, {1}, … for its operands, registers of
-    `widths` bits. Inputs and result are 64-bit words.
-    """
-    count = len(inputs[0])
+def apply_entry(template: str, widths: Sequence[int], width: int, name: str = "k") -> str:
+    """An entry function that runs one instruction, see `apply`."""
     lines = [
         "ld.param.u64 %rd60, [out]; mov.u32 %r60, %ctaid.x; mov.u32 %r61, %ntid.x; mov.u32 %r62, %tid.x;",
         "mad.lo.u32 %r60, %r60, %r61, %r62; mul.wide.u32 %rd61, %r60, 8; add.u64 %rd60, %rd60, %rd61;",
@@ -106,22 +94,42 @@ def apply(
             lines.append(f"ld.global.u32 %r{50 + index}, [%rd62]; setp.ne.u32 %p{index}, %r{50 + index}, 0;")
             names.append(f"%p{index}")
         else:
-            name = f"%{_LETTER[bits]}{index}"
-            lines.append(f"ld.global.u{bits} {name}, [%rd62];")
-            names.append(name)
-    result = "%p9" if width == 1 else f"%{_LETTER[width]}20"
-    lines.append(template.format(*names, d=result))
+            register = f"%{_LETTER[bits]}{index}"
+            lines.append(f"ld.global.u{bits} {register}, [%rd62];")
+            names.append(register)
+    lines.append(template.format(*names, d="%p9" if width == 1 else f"%{_LETTER[width]}20"))
     if width == 1:
         lines.append("selp.u32 %r20, 1, 0, %p9;")
     lines.append(f"mov.u64 %rd63, 0; {_widen(width)} st.global.u64 [%rd60], %rd63; ret;")
     params = ", ".join([".param .u64 out", *(f".param .u64 in{index}" for index in range(len(widths)))])
-    text = assemble(kernel("\n".join(lines), params=params, arch=arch), arch)
-    names_of = {f"in{index}": Array(shape=(count,), dtype="u64") for index in range(len(widths))}
+    body = "\n".join(lines)
+    return f".visible .entry {name}({params})\n{{\n{REGISTERS}\n{body}\n}}\n"
+
+
+def apply(
+    template: str,
+    inputs: Sequence[npt.NDArray[np.uint64]],
+    widths: Sequence[int],
+    width: int,
+    *,
+    arch: str = "sm_90a",
+    assembled: bool = False,
+) -> npt.NDArray[np.uint64]:
+    """Run one instruction on many lanes, as many as each input has (a multiple of 32).
+
+    `template` has {d} for its result of `width` bits (1: a predicate) and {0}, {1}, … for its operands, registers of
+    `widths` bits. Inputs and result are 64-bit words. `assembled`: the assembler has taken it already.
+    """
+    count = len(inputs[0])
+    text = HEADER.format(arch=arch) + apply_entry(template, widths, width)
+    if not assembled:
+        assemble(text, arch)
+    names = {f"in{index}": Array(shape=(count,), dtype="u64") for index in range(len(widths))}
     where = Launch(
         grid=(count // 32, 1, 1),
         block=(32, 1, 1),
-        arrays={"out": Array(shape=(count,), dtype="u64"), **names_of},
-        params=tuple(ArrayParam(name) for name in ("out", *names_of)),
+        arrays={"out": Array(shape=(count,), dtype="u64"), **names},
+        params=tuple(ArrayParam(name) for name in ("out", *names)),
     )
     done = run(text, where, {f"in{index}": values for index, values in enumerate(inputs)})
     assert done.findings == [], done.findings

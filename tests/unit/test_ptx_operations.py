@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptx_kit import apply
+from ptx_kit import HEADER, apply, apply_entry, assemble
 
 Twin = Callable[..., int]
 
@@ -223,11 +223,19 @@ def words(count: int, widths: tuple[int, ...], seed: int, nonzero_from: int = 99
     return columns
 
 
+def test_the_assembler_takes_every_row() -> None:
+    entries = [
+        apply_entry(template, widths, width, f"k{number}")
+        for number, (template, widths, width, _) in enumerate(ROWS.values())
+    ]
+    assemble(HEADER.format(arch="sm_90a") + "".join(entries))
+
+
 @pytest.mark.parametrize("name", ROWS)
 def test_integers_match_their_twin(name: str) -> None:
     template, widths, width, twin = ROWS[name]
     inputs = words(192, widths, seed=len(name), nonzero_from=1 if name[:3] in ("div", "rem") else 99)
-    got = apply(template, inputs, widths, width)
+    got = apply(template, inputs, widths, width, assembled=True)
     for lane, operands in enumerate(zip(*inputs, strict=True)):
         values = [int(v) for v in operands]
         want = twin(*values) % 2**width
