@@ -100,6 +100,7 @@ GROUPS: dict[str, frozenset[str]] = {
         "origin": "global shared::cta",
         "complete": "mbarrier::complete_tx::bytes bulk_group",
         "multicast": "multicast::cluster",
+        "everywhere": "multicast::cluster::all",
         "group": "cta_group::1 cta_group::2",
         "kind": "kind::f16 kind::tf32 kind::f8f6f4 kind::i8",
         "collector": "collector::a::fill collector::a::use collector::a::lastuse collector::a::discard",
@@ -313,6 +314,18 @@ _rows(
     75,
     ("ldmatrix", ".sync .aligned .m8n8 num trans? barrier_space? type", 2),
     ("stmatrix", ".sync .aligned .m8n8 num trans? barrier_space? type", 2),
+)
+
+_rows(
+    Unit.CONTROL,
+    "9.7.13.17, 9.7.13.18 cluster launch control",
+    100,
+    ("clusterlaunchcontrol.try_cancel", ".async shared_word? .mbarrier::complete_tx::bytes everywhere? .b128", 2),
+    ("clusterlaunchcontrol.query_cancel.is_canceled", ".pred .b128", 2),
+    ("clusterlaunchcontrol.query_cancel.get_first_ctaid", "vector .b32 .b128", 2),
+    ("clusterlaunchcontrol.query_cancel.get_first_ctaid::x", ".b32 .b128", 2),
+    ("clusterlaunchcontrol.query_cancel.get_first_ctaid::y", ".b32 .b128", 2),
+    ("clusterlaunchcontrol.query_cancel.get_first_ctaid::z", ".b32 .b128", 2),
 )
 
 

@@ -37,6 +37,7 @@ class MachineKind(StrEnum):
     TENSOR_MAP = "tensor-map"  # not a tensor map, or one that the copy contradicts
     OVERWRITTEN = "overwritten"  # an accumulator begun anew in cells of which no thread has read the last one
     TENSOR_MEMORY = "tensor-memory"  # against the rules of allocation, or outside of what is allocated or reached
+    CANCEL = "cancel"  # try_cancel after a failure was seen, or a query of what is no successful response (rule 52)
     DESCRIPTOR = "descriptor"  # a descriptor of the tensor core that is illegal, or contradicts the instruction
     BULK_SIZE = "bulk-size"  # a bulk copy whose size or address is no multiple of 16
     TRAP = "trap"  # the kernel executed trap

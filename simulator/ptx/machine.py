@@ -27,6 +27,7 @@ __all__ = ["Limits", "Machine", "Stop"]
 
 _RANKS = {Policy.EARLY: 1, Policy.EARLY_REVERSED: -1}
 _QUANTUM = 400  # instructions of a warp's turn
+_DECLINE = 0.25  # of a cancel request under the random ordering
 _TRY_WAIT_NS = 10_000_000  # what passes when suspended waits give up
 _CLOCK_STEP_NS = 1_000_000  # at most, between two looks at a clock while nothing else happens
 
@@ -92,7 +93,6 @@ class Machine:
         self._ready: deque[Warp] = deque()
         self._clusters = self._cluster_ids()
         self._waiting_clusters = prod(launch.grid) // prod(launch.cluster)
-        self._started = 0
         self._slots = list(range(launch.sm_count * launch.ctas_per_sm - 1, -1, -1))
         self._slot_of: dict[int, int] = {}
         self._first = code.slots.first_values()
@@ -175,6 +175,14 @@ class Machine:
     def sleep(self, nanoseconds: int) -> None:
         """nanosleep: time passes, for everybody."""
         self._time_ns += nanoseconds
+
+    def cancel_cluster(self) -> tuple[int, int, int] | None:
+        """Give the next cluster that has not started away: the index of its first CTA, None if there is none."""
+        if not self._waiting_clusters or (self._random is not None and self._random.random() < _DECLINE):
+            return None
+        self._waiting_clusters -= 1
+        x, y, z = (w * c for w, c in zip(next(self._clusters), self._launch.cluster, strict=True))
+        return x, y, z
 
     def columns_on_sm(self, cta: Cta) -> int:
         """Columns of tensor memory that the CTAs of a CTA's SM hold."""
@@ -324,13 +332,16 @@ class Machine:
         x, y, z = (ctas // width for ctas, width in zip(self._launch.grid, self._launch.cluster, strict=True))
         return ((i, j, k) for k in range(z) for j in range(y) for i in range(x))
 
+    def _cluster_number(self, where: tuple[int, int, int]) -> int:
+        width, height, _ = (ctas // per for ctas, per in zip(self._launch.grid, self._launch.cluster, strict=True))
+        return where[0] + width * (where[1] + height * where[2])
+
     def _admit(self) -> None:
         """Start clusters, in order, while there is room for a whole one."""
         size = prod(self._launch.cluster)
         while self._waiting_clusters and len(self._slots) >= size:
-            cluster = Cluster(self._started)
             where = next(self._clusters)
-            self._started += 1
+            cluster = Cluster(self._cluster_number(where))
             self._waiting_clusters -= 1
             for rank in range(size):
                 cluster.ctas.append(self._start_cta(cluster, where, rank))

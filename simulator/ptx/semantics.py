@@ -7,6 +7,7 @@ from .alu import ALU, Builder
 from .arithmetic import ARITHMETIC
 from .barriers import BARRIERS
 from .bulk import BULK
+from .cancel import CANCEL
 from .control import CONTROL
 from .isa import OPERATIONS
 from .tensorcore import TENSOR_CORE
@@ -25,6 +26,7 @@ SEMANTICS: dict[str, Builder] = {
     **CONTROL,
     **BARRIERS,
     **BULK,
+    **CANCEL,
     **TMA,
     **TENSOR_CORE,
     **WARPGROUP,

@@ -202,6 +202,7 @@ class Cta:
     mbarriers: dict[int, LiveBarrier] = field(default_factory=dict)
     named: dict[int, NamedBarrier] = field(default_factory=dict)
     tmem: TensorMemory | None = None
+    declined: bool = False  # it has seen that a request of cluster launch control failed
 
     def __str__(self) -> str:
         return f"CTA {self.index}"

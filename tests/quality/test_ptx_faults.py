@@ -387,6 +387,20 @@ PLANTED = {
         "@%p1 mbarrier.arrive.shared.b64 _, [%r1];",
         parts=SM100,
     ),
+    "a failed answer is taken for a CTA": Planted(
+        K.CANCEL,
+        BARRIER
+        + ".shared .align 16 .b8 answer[16]; .reg .b128 q; mov.u32 %r3, answer;"
+        + INIT.format(n=1)
+        + "@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [%r1], 16;"
+        + "@%p1 clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%r3], [%r1];"
+        + WAIT.format(parity=0)
+        + "ld.shared.b128 q, [%r3]; clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p4, q; @!%p4 bra E;"
+        + "clusterlaunchcontrol.query_cancel.get_first_ctaid::x.b32.b128 %r4, q; E: ret;",
+        "@!%p4 bra E;",
+        "",
+        parts=SM100,
+    ),
     "eight bytes": Planted(
         K.BULK_SIZE,
         BARRIER

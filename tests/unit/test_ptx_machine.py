@@ -355,6 +355,31 @@ def test_a_multicast_copy_reaches_and_signals_every_cta_of_its_mask(policy: Poli
     assert done.arrays["out"].tolist() == done.arrays["src"].tolist() * 2
 
 
+CANCEL = """
+ld.param.u64 %rd1, [out]; mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 0; mov.u32 %r2, %ctaid.x;
+.shared .align 8 .b64 bar; .shared .align 16 .b8 answer[16]; .reg .b128 q; mov.u32 %r3, bar; mov.u32 %r4, answer;
+@%p1 mbarrier.init.shared.b64 [%r3], 1; bar.sync 0; mov.u32 %r5, 0; @!%p1 bra E;
+TILE: mul.wide.u32 %rd2, %r2, 4; add.u64 %rd2, %rd1, %rd2; red.global.add.u32 [%rd2], 1;
+mbarrier.arrive.expect_tx.shared.b64 _, [%r3], 16;
+clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%r4], [%r3];
+W: mbarrier.try_wait.parity.shared.b64 %p2, [%r3], %r5; @!%p2 bra W; xor.b32 %r5, %r5, 1;
+ld.shared.b128 q, [%r4]; clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p3, q; @!%p3 bra E;
+clusterlaunchcontrol.query_cancel.get_first_ctaid::x.b32.b128 %r2, q;
+clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 {%r2, %r6, %r7, _}, q; bra TILE;
+E: ret;
+"""
+
+
+@pytest.mark.parametrize("policy", list(Policy))
+def test_cancelled_and_launched_clusters_are_the_grid(policy: Policy) -> None:
+    """Rule 54: every CTA's work is done exactly once, whoever does it."""
+    where = launch(grid=11, sms=2, arrays={"out": Array(shape=(11,), dtype="u32", fill=0)})
+    for seed in range(4 if policy is Policy.RANDOM else 1):
+        done = simulate(CANCEL, where, policy=policy, seed=seed, arch="sm_100a")
+        assert done.findings == []
+        assert done.arrays["out"].tolist() == [1] * 11
+
+
 # -- launches ---------------------------------------------------------------------------------------------------------
 
 
