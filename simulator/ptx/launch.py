@@ -34,6 +34,7 @@ MAX_ARRAY = 2**32
 _MAX_GRID = 2**31 - 1
 _MAX_THREADS = 1024
 _MAX_CLUSTER = 16
+_MAX_DRAWN = 1e30  # of drawn and filled values
 
 DTYPES_BY_NAME: dict[str, Any] = {
     **{f"u{bits}": np.dtype(f"<u{bits // 8}") for bits in (8, 16, 32, 64)},
@@ -71,8 +72,21 @@ class Array:
             raise InputError(f"shape={list(self.shape)} of {self.dtype} is empty or larger than {MAX_ARRAY} bytes")
         if (self.file is not None) + (self.seed is not None) + (self.fill is not None) > 1:
             raise InputError("an array has more than one of file, seed and fill")
-        if self.seed is not None and not self.low < self.high:
-            raise InputError(f"low={self.low} is not below high={self.high}")
+        if self.seed is not None and not 0 <= self.seed < 2**63:
+            raise InputError(f"seed={self.seed} is outside [0, 2^63 - 1]")
+        if not -_MAX_DRAWN <= self.low < self.high <= _MAX_DRAWN:
+            raise InputError(f"low={self.low}, high={self.high} is no range within ±{_MAX_DRAWN:g}")
+        if self.fill is not None:
+            self._check_fill(self.fill)
+
+    def _check_fill(self, fill: float) -> None:
+        kind = DTYPES_BY_NAME[self.dtype]
+        if kind.kind in "iu" and self.dtype != "bf16":
+            limits = np.iinfo(kind)
+            if fill != int(fill) or not int(limits.min) <= fill <= int(limits.max):
+                raise InputError(f"fill={fill} is no {self.dtype}")
+        elif not abs(fill) <= _MAX_DRAWN:
+            raise InputError(f"fill={fill} is outside ±{_MAX_DRAWN:g}")
 
     @property
     def size(self) -> int:
@@ -189,8 +203,11 @@ class Launch:
         if self.sm_count * self.ctas_per_sm < prod(self.cluster):
             raise InputError(f"cluster={list(self.cluster)} does not fit on {self.sm_count} SMs")
         for param in self.params:
-            if not isinstance(param, ScalarParam) and param.array not in self.arrays:
-                raise InputError(f"a parameter means array {param.array!r:.40}, which is not described")
+            if not isinstance(param, ScalarParam):
+                if param.array not in self.arrays:
+                    raise InputError(f"a parameter means array {param.array!r:.40}, which is not described")
+                if not 0 <= param.offset <= self.arrays[param.array].size:
+                    raise InputError(f"offset={param.offset} is outside array {param.array}")
         if self.observe is not None:
             self._check_observe(self.observe)
 
@@ -343,8 +360,9 @@ def _observe(body: object) -> Observe:
         made = Problem(**sizes)
     except TypeError:
         raise InputError("observe.problem lacks one of m, n, k, or has a field that is unknown") from None
-    observe = Observe(
-        reader.take("array", str), made, reader.take("scheduler", str, None), reader.take("params", dict, {})
-    )
+    params = reader.take("params", dict, {})
+    if not all(isinstance(value, (int, str)) for value in params.values()):
+        raise InputError("observe.params has a value that is neither integer nor text")
+    observe = Observe(reader.take("array", str), made, reader.take("scheduler", str, None), params)
     reader.finish()
     return observe

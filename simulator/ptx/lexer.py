@@ -8,10 +8,13 @@ from enum import Enum
 
 from ..errors import InputError
 
-__all__ = ["MAX_TEXT", "Kind", "Token", "tokenize"]
+__all__ = ["MAX_TEXT", "MAX_TOKENS", "Kind", "Token", "tokenize"]
 
 MAX_TEXT = 16 * 2**20
 """Largest PTX text, in characters."""
+
+MAX_TOKENS = 3_000_000
+_MAX_NUMBER = 80  # characters: 64 binary digits, and more than Python would convert in linear time is not needed
 
 
 class Kind(Enum):
@@ -64,6 +67,10 @@ def tokenize(text: str) -> list[Token]:
             raise InputError(f"line {line}: {text[at]!r} is not PTX")
         at = match.end()
         group = str(match.lastgroup)
+        if group == "number" and len(match.group()) > _MAX_NUMBER:
+            raise InputError(f"line {line}: a number of {len(match.group())} characters")
+        if len(tokens) >= MAX_TOKENS:
+            raise InputError(f"line {line}: more than {MAX_TOKENS} words and marks")
         if group in _KINDS:
             tokens.append(Token(_KINDS[group], match.group(), line))
         elif group == "newline":

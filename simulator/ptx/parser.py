@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TypeAlias, cast
+from dataclasses import replace
+from typing import cast
 
 from ..errors import InputError
 from .lexer import Kind, Token, tokenize
@@ -34,12 +34,15 @@ from .program import (
     Variable,
     Vector,
 )
+from .scopes import Parsed, Scope, Unresolved, family_bits, immediate
 
 __all__ = ["parse"]
 
 _MAX_INSTRUCTIONS = 200_000
 _MAX_REGISTERS = 100_000
 _MAX_DEPTH = 64
+_MAX_NESTED_OPERANDS = 8
+_MAX_ALIGN = 2**16
 _MAX_VARIABLE = 2**28  # bytes
 _LINKAGE = (".visible", ".extern", ".weak", ".common", ".noreturn")
 
@@ -49,37 +52,13 @@ def parse(text: str) -> Module:
     return _Parser(tokenize(text)).module()
 
 
-@dataclass(frozen=True, slots=True)
-class _Unresolved:
-    """A name that is not declared yet: a label, if anything."""
-
-    name: str
-    scope: _Scope
-    line: int
-
-
-_Parsed: TypeAlias = Operand | _Unresolved
-
-
-@dataclass(slots=True, eq=False)
-class _Scope:
-    """What the names of one `{ }` mean."""
-
-    parent: _Scope | None = None
-    registers: dict[str, int] = field(default_factory=dict)  # name -> bits
-    families: dict[str, tuple[int, int]] = field(default_factory=dict)  # prefix of %r<9> -> count, bits
-    used: dict[str, Register] = field(default_factory=dict)
-    symbols: dict[str, Symbol] = field(default_factory=dict)
-    labels: dict[str, Label] = field(default_factory=dict)
-    tables: dict[str, tuple[_Unresolved, ...]] = field(default_factory=dict)
-
-
 class _Parser:
     def __init__(self, tokens: Sequence[Token]) -> None:
         self._tokens = tokens
         self._at = 0
         self._files = dict(_file_names(tokens))
-        self._outer = _Scope()
+        self._outer = Scope()
+        self._nested = 0
 
     # -- tokens ---------------------------------------------------------------------------------------------------
 
@@ -120,7 +99,7 @@ class _Parser:
         sign = -1 if self._take("-") else 1
         if self._peek().kind is not Kind.NUMBER:
             raise self._error("a number is expected")
-        value = _immediate(self._peek())
+        value = immediate(self._peek())
         if value.float_bits:
             raise self._error("an integer is expected")
         self._at += 1
@@ -169,7 +148,7 @@ class _Parser:
             if depth == 0 and text in (";", "}"):
                 return
 
-    def _variables(self, space: str, scope: _Scope, taken: Iterable[Variable]) -> list[Variable]:
+    def _variables(self, space: str, scope: Scope, taken: Iterable[Variable]) -> list[Variable]:
         """The variables of one declaration, whose space has been read."""
         align, size = 0, 0
         while self._peek().kind is Kind.DOT:
@@ -191,9 +170,11 @@ class _Parser:
         self._expect(";")
         return found
 
-    def _variable(self, space: str, size: int, align: int, scope: _Scope, names: set[str]) -> Variable:
+    def _variable(self, space: str, size: int, align: int, scope: Scope, names: set[str]) -> Variable:
         if not size:
             raise self._error("the type of a variable is not known")
+        if not 0 <= align <= _MAX_ALIGN or align & (align - 1):
+            raise self._error(f"align {align} is not a power of two up to {_MAX_ALIGN}")
         name, count = self._name(), 1
         while self._take("["):
             count *= 0 if self._peek().text == "]" else self._number()
@@ -217,7 +198,7 @@ class _Parser:
         while True:
             if self._peek().kind is Kind.NUMBER or self._peek().text == "-":
                 sign = -1 if self._take("-") else 1
-                value = sign * _immediate(self._next()).value
+                value = sign * immediate(self._next()).value
                 values += (value % 2 ** (8 * size)).to_bytes(size, "little")
             elif self._peek().kind is Kind.NAME:
                 known = False
@@ -236,7 +217,7 @@ class _Parser:
 
     def _entry(self) -> Kernel | None:
         name = self._name()
-        scope = _Scope(self._outer)
+        scope = Scope(self._outer)
         params = self._params(scope)
         limits: dict[str, tuple[int, ...]] = {}
         while self._peek().kind is Kind.DOT:
@@ -266,7 +247,7 @@ class _Parser:
             required_cluster=_three(limits.get("reqnctapercluster")),
         )
 
-    def _params(self, scope: _Scope) -> tuple[Param, ...]:
+    def _params(self, scope: Scope) -> tuple[Param, ...]:
         params: list[Param] = []
         offset = 0
         if not self._take("("):
@@ -302,7 +283,15 @@ class _Parser:
 
     # -- operands -------------------------------------------------------------------------------------------------
 
-    def operand(self, body: _Body, scope: _Scope) -> _Parsed:
+    def operand(self, body: _Body, scope: Scope) -> Parsed:
+        self._nested += 1
+        if self._nested > _MAX_NESTED_OPERANDS:
+            raise self._error(f"operands are nested deeper than {_MAX_NESTED_OPERANDS}")
+        parsed = self._operand(body, scope)
+        self._nested -= 1
+        return parsed
+
+    def _operand(self, body: _Body, scope: Scope) -> Parsed:
         if self._take("!"):
             return Negated(cast("Operand", self.operand(body, scope)))
         if self._take("["):
@@ -322,34 +311,34 @@ class _Parser:
         sign = -1 if self._next().text == "-" else 1
         return sign * self._number()
 
-    def _list(self, body: _Body, scope: _Scope, closing: str) -> list[_Parsed]:
-        items: list[_Parsed] = []
+    def _list(self, body: _Body, scope: Scope, closing: str) -> list[Parsed]:
+        items: list[Parsed] = []
         while not self._take(closing):
             items.append(self.operand(body, scope))
             if not self._take(",") and self._peek().text != closing:
                 raise self._error(f"',' or {closing!r} is expected")
         return items
 
-    def _address(self, body: _Body, scope: _Scope) -> Address:
+    def _address(self, body: _Body, scope: Scope) -> Address:
         base = self._atom(body, scope)
-        if isinstance(base, _Unresolved):
+        if isinstance(base, Unresolved):
             raise InputError(f"line {base.line}: {base.name!r} is not declared")
         offset = 0
         while self._peek().text in ("+", "-"):
             offset += self._signed()
-        extra: list[_Parsed] = []
+        extra: list[Parsed] = []
         while self._take(","):
             extra.append(self.operand(body, scope))
         self._expect("]")
         return Address(base, offset, tuple(cast("list[Operand]", extra)))
 
-    def _atom(self, body: _Body, scope: _Scope) -> _Parsed:
+    def _atom(self, body: _Body, scope: Scope) -> Parsed:
         token = self._peek()
         if token.text == "-" or token.kind is Kind.NUMBER:
             sign = -1 if self._take("-") else 1
             if self._peek().kind is not Kind.NUMBER:
                 raise self._error("a number is expected")
-            value = _immediate(self._next())
+            value = immediate(self._next())
             if value.float_bits:
                 return replace(value, value=value.value ^ (1 << (value.float_bits - 1)) if sign < 0 else value.value)
             return Immediate(sign * value.value)
@@ -363,13 +352,13 @@ class _Parser:
             if self._peek().kind is Kind.DOT:
                 name += self._next().text
             return SpecialRegister(name[1:])
-        return _Unresolved(name, scope, token.line)
+        return Unresolved(name, scope, token.line)
 
 
 class _Body:
     """The statements of a kernel: code so far, and what is declared in which scope."""
 
-    def __init__(self, parser: _Parser, outer: _Scope) -> None:
+    def __init__(self, parser: _Parser, outer: Scope) -> None:
         self._parser = parser
         self._outer = outer
         self._code: list[Instruction] = []
@@ -377,7 +366,7 @@ class _Body:
         self.shared: list[Variable] = []
         self.registers = 0
 
-    def block(self, scope: _Scope, depth: int) -> None:
+    def block(self, scope: Scope, depth: int) -> None:
         """Statements up to the closing brace."""
         parser = self._parser
         if depth > _MAX_DEPTH:
@@ -387,7 +376,7 @@ class _Body:
             if token.kind is Kind.LINE:
                 self._locate(parser._next().text)
             elif parser._take("{"):
-                self.block(_Scope(scope), depth + 1)
+                self.block(Scope(scope), depth + 1)
             elif token.kind is Kind.NAME and parser._peek(1).text == ":":
                 self._label(scope)
             elif token.kind is Kind.DOT:
@@ -397,14 +386,14 @@ class _Body:
             elif not parser._take(";"):
                 raise parser._error("an instruction is expected")
 
-    def lookup(self, name: str, scope: _Scope | None) -> Operand | None:
+    def lookup(self, name: str, scope: Scope | None) -> Operand | None:
         """The register, variable or parameter that a name means in a scope."""
         while scope is not None:
             if name in scope.used:
                 return scope.used[name]
             if name in scope.symbols:
                 return scope.symbols[name]
-            bits = scope.registers.get(name) or _family_bits(name, scope)
+            bits = scope.registers.get(name) or family_bits(name, scope)
             if bits:
                 if self.registers >= _MAX_REGISTERS:
                     raise self._parser._error(f"more than {_MAX_REGISTERS} registers")
@@ -426,16 +415,16 @@ class _Body:
             file = self._parser._files.get(int(match[1]), f"file {match[1]}")
             self._source = f"{file}:{match[2]}"
 
-    def _label(self, scope: _Scope) -> None:
+    def _label(self, scope: Scope) -> None:
         parser = self._parser
         name = parser._name()
         parser._expect(":")
         if name in scope.labels or name in scope.tables:
             raise parser._error(f"label {name} is declared twice in its scope")
         if parser._take(".branchtargets"):
-            names = [_Unresolved(parser._name(), scope, parser._peek().line)]
+            names = [Unresolved(parser._name(), scope, parser._peek().line)]
             while parser._take(","):
-                names.append(_Unresolved(parser._name(), scope, parser._peek().line))
+                names.append(Unresolved(parser._name(), scope, parser._peek().line))
             parser._expect(";")
             scope.tables[name] = tuple(names)
         elif parser._peek().text in (".callprototype", ".calltargets"):
@@ -443,7 +432,7 @@ class _Body:
         else:
             scope.labels[name] = Label(name, len(self._code))
 
-    def _directive(self, scope: _Scope) -> None:
+    def _directive(self, scope: Scope) -> None:
         parser = self._parser
         word = parser._next().text
         if word == ".reg":
@@ -457,7 +446,7 @@ class _Body:
         else:
             raise parser._error(f"{word} is not known here")
 
-    def _registers(self, scope: _Scope) -> None:
+    def _registers(self, scope: Scope) -> None:
         parser = self._parser
         kind = parser._next().text[1:]
         bits = 1 if kind == "pred" else 8 * TYPE_BYTES.get(kind, 0)
@@ -474,14 +463,14 @@ class _Body:
                 break
         parser._expect(";")
 
-    def _instruction(self, scope: _Scope) -> None:
+    def _instruction(self, scope: Scope) -> None:
         parser = self._parser
         line = parser._peek().line
         guard = self._guard(scope) if parser._take("@") else None
         pieces = [parser._name()]
         while parser._peek().kind is Kind.DOT:
             pieces += parser._next().text[1:].split(".")
-        operands: list[_Parsed] = []
+        operands: list[Parsed] = []
         while not parser._take(";"):
             operands.append(parser.operand(self, scope))
             if not parser._take(",") and parser._peek().text != ";":
@@ -491,7 +480,7 @@ class _Body:
         values = tuple(cast("list[Operand]", operands))
         self._code.append(Instruction(tuple(pieces), values, guard, line, self._source))
 
-    def _guard(self, scope: _Scope) -> Guard:
+    def _guard(self, scope: Scope) -> Guard:
         parser = self._parser
         negated = parser._take("!")
         register = self.lookup(parser._name(), scope)
@@ -499,9 +488,9 @@ class _Body:
             raise parser._error("a guard is not a predicate register")
         return Guard(register, negated)
 
-    def _resolved(self, operand: _Parsed) -> Operand:
+    def _resolved(self, operand: Parsed) -> Operand:
         match operand:
-            case _Unresolved(name, scope, line):
+            case Unresolved(name, scope, line):
                 return self._place(name, scope, line)
             case Vector(items):
                 return Vector(tuple(self._resolved(item) for item in items))
@@ -510,7 +499,7 @@ class _Body:
             case _:
                 return operand
 
-    def _place(self, name: str, scope: _Scope | None, line: int) -> Operand:
+    def _place(self, name: str, scope: Scope | None, line: int) -> Operand:
         while scope is not None:
             if name in scope.labels:
                 return scope.labels[name]
@@ -519,30 +508,6 @@ class _Body:
                 return Targets(tuple(place.target for place in places if isinstance(place, Label)))
             scope = scope.parent
         raise InputError(f"line {line}: {name!r} is not declared")
-
-
-def _family_bits(name: str, scope: _Scope) -> int:
-    """Bits of a register of a family such as %r<9>, 0 if there is none."""
-    prefix = name.rstrip("0123456789")
-    digits = name[len(prefix) :]
-    if digits and prefix in scope.families and len(digits) < 10:
-        count, bits = scope.families[prefix]
-        return bits if int(digits) < count else 0
-    return 0
-
-
-def _immediate(token: Token) -> Immediate:
-    text = token.text.rstrip("U")
-    head = text[:2].lower()
-    if head == "0f":
-        return Immediate(int(text[2:], 16), 32)
-    if head == "0d":
-        return Immediate(int(text[2:], 16), 64)
-    if head in ("0x", "0b"):
-        return Immediate(int(text, 0))
-    if "." in text:
-        raise InputError(f"line {token.line}: {text!r}: a float is written with 0f or 0d here")
-    return Immediate(int(text, 8 if text[0] == "0" and len(text) > 1 and text.isdigit() and "8" not in text else 10))
 
 
 def _file_names(tokens: Iterable[Token]) -> Iterable[tuple[int, str]]:

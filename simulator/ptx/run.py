@@ -23,7 +23,7 @@ from .memory import SHARED_FIRST, Heap, Region
 from .observe import Observer
 from .parser import parse
 from .program import Instruction, Kernel, Module, Param, Variable
-from .slots import Slots
+from .slots import LANES, Slots
 from .tma import make_map
 from .warp import Fragment, Warp
 
@@ -31,6 +31,7 @@ __all__ = ["Result", "run"]
 
 _MAX_SHARED = 232448  # bytes that a CTA can have (sm_90, sm_100)
 _LISTED = 20
+_REGISTER = 360  # bytes: 32 words of 64 bits and NumPy's own
 
 _INCOMPLETE = (MachineKind.UNSUPPORTED, MachineKind.LIMIT)
 
@@ -66,7 +67,7 @@ def run(
     module = parse(text)
     kernel = _kernel(module, launch)
     _check_launch(kernel, launch)
-    need = _memory(launch, [*module.variables, *kernel.shared])
+    need = _memory(launch, kernel, [*module.variables, *kernel.shared])
     if need > limits.memory:
         text = f"arrays and CTAs need {need} bytes, more than the limit of {limits.memory}"
         return Result(kernel.name, [_finding(MachineKind.LIMIT, text, {"limit": "memory"})], {}, {}, 0, 0, None)
@@ -125,12 +126,17 @@ def _check_launch(kernel: Kernel, launch: Launch) -> None:
         raise InputError(f"kernel {kernel.name} has {len(kernel.params)} parameters, the launch {len(launch.params)}")
 
 
-def _memory(launch: Launch, variables: list[Variable]) -> int:
-    """Bytes that a run holds: arrays, variables, and shared memory of the resident CTAs, each byte with its state."""
+def _memory(launch: Launch, kernel: Kernel, variables: list[Variable]) -> int:
+    """Bytes that a run holds: arrays, variables, and of the resident CTAs shared memory and registers.
+
+    Every byte of memory has a state beside it; a register of a warp is an array of 32 words with its overhead.
+    """
     arrays = sum(array.size for array in launch.arrays.values())
     static = sum(variable.size for variable in variables)
     resident = min(prod(launch.grid), launch.sm_count * launch.ctas_per_sm)
-    return 2 * (arrays + static + resident * (SHARED_FIRST + static + launch.dynamic_smem))
+    warps = -(-prod(launch.block) // LANES)
+    per_cta = 2 * (SHARED_FIRST + static + launch.dynamic_smem) + warps * (kernel.registers + 40) * _REGISTER
+    return 2 * (arrays + static) + resident * per_cta
 
 
 class _Layout:

@@ -6,6 +6,7 @@ from .access import ACCESS
 from .alu import ALU, Builder
 from .arithmetic import ARITHMETIC
 from .barriers import BARRIERS
+from .bits import BITS
 from .bulk import BULK
 from .cancel import CANCEL
 from .control import CONTROL
@@ -21,6 +22,7 @@ BRANCH = "bra"
 
 SEMANTICS: dict[str, Builder] = {
     **ALU,
+    **BITS,
     **ARITHMETIC,
     **ACCESS,
     **CONTROL,

@@ -60,7 +60,10 @@ def make_map(param: TensorMapParam, base: int, sm: int) -> bytes:
     wrong = check(tensor, sm)
     if wrong is not None:
         raise InputError(wrong.message)
-    return pack(tensor)
+    try:
+        return pack(tensor)
+    except ValueError as error:
+        raise InputError(str(error)[:200]) from None
 
 
 @lru_cache(maxsize=256)

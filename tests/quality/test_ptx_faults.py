@@ -433,7 +433,7 @@ PLANTED = {
     "more memory than allowed": Planted(
         K.LIMIT,
         "ret;",
-        limits=Limits(memory=10_000),
+        limits=Limits(memory=20_000),
         where=launch(arrays=FILLED),
         bad_launch=launch(arrays=FILLED, smem=4096),
     ),

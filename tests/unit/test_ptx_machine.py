@@ -89,6 +89,9 @@ def test_module_variables_have_their_first_values() -> None:
     assert done.arrays["out"].tolist() == [255 - 1 + 8] * 32
 
 
+ENTRY = ".version 8.8 .target sm_90a .visible .entry k() { "
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -101,6 +104,12 @@ def test_module_variables_have_their_first_values() -> None:
         (".version 8.8 .target sm_90a .visible .entry k() { L: L: ret; }", "label L is declared twice"),
         (".version 8.8 .target sm_90a .shared .b8 big[999999999999];", "more than"),
         (" " * (MAX_TEXT + 1), "more than 16777216"),
+        (ENTRY + "mov.u32 " + "{" * 5000, "operands are nested deeper than 8"),
+        (ENTRY + "mov.u32 " + "!" * 5000, "operands are nested deeper than 8"),
+        (ENTRY + "mov.u32 %r1, " + "9" * 5000, "a number of 5000 characters"),
+        (ENTRY + ".shared .align 3 .b8 x[4];", "align 3 is not a power of two"),
+        (ENTRY + ".shared .align -8 .b8 x[4];", "align -8 is not a power of two"),
+        (ENTRY + ".shared .b8 x[-4];", "has -4 bytes"),
     ],
 )
 def test_text_that_is_not_ptx_is_refused_in_one_line(text: str, message: str) -> None:
@@ -441,6 +450,11 @@ def test_a_description_is_read() -> None:
         ({"params": [{}]}, "parameter 0 is none of"),
         ({"arrays": {"a": {"shape": [4], "dtype": "f8"}}}, "dtype='f8' is not one of"),
         ({"arrays": {"a": {"shape": [2**40], "dtype": "u8"}}}, "larger than"),
+        ({"arrays": {"a": {"shape": [4], "dtype": "u8", "fill": 300}}}, "fill=300 is no u8"),
+        ({"arrays": {"a": {"shape": [4], "dtype": "f32", "fill": float("nan")}}}, "fill=nan is outside"),
+        ({"arrays": {"a": {"shape": [4], "dtype": "f32", "seed": -1}}}, "seed=-1 is outside"),
+        ({"arrays": {"a": {"shape": [4], "dtype": "f32", "seed": 1, "high": float("inf")}}}, "is no range"),
+        ({"params": [{"array": "a", "offset": 10**30}]}, "is outside array a"),
         ({"observe": {"array": "a", "problem": {"m": 1, "n": 1, "k": 1}}}, r"has shape \[64, 32\], not \[1, 1\]"),
         ({"observe": {"array": "a", "problem": {"m": 1}}}, "lacks one of m, n, k"),
     ],
@@ -456,6 +470,16 @@ def test_a_launch_that_the_kernel_does_not_take_is_refused() -> None:
     text = kernel("ret;").replace("{", ".reqntid 64, 1, 1\n{", 1)
     with pytest.raises(InputError, match=r"block=\[32, 1, 1\], but kernel k requires \[64, 1, 1\]"):
         run(assemble(text), launch(out=32))
+    text = kernel("ret;", params=".param .align 64 .b8 map[128]")
+    for wrong, message in (
+        ({"box": (0, 2)}, r"box_dim\[0\]=0"),
+        ({"dims": (2**33, 32)}, r"global_dim\[0\]"),
+        ({"swizzle": "96B"}, "swizzle='96B'"),
+    ):
+        fields = {"dims": (32, 32), "strides": (128,), "box": (32, 2), "element_strides": (1, 1), **wrong}
+        param = TensorMapParam(array="a", dtype="u32", **fields)  # type: ignore[arg-type]
+        with pytest.raises(InputError, match=message):
+            run(text, launch(arrays={"a": Array(shape=(32, 32), dtype="u32")}, params=(param,)))  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no pointer to an array"):
         simulate("ret;", launch(out=32), params=".param .u32 out")
 
