@@ -35,6 +35,7 @@ from .program import (
     Vector,
 )
 from .scopes import Parsed, Scope, Unresolved, family_bits, immediate
+from .stream import Stream
 
 __all__ = ["parse"]
 
@@ -52,58 +53,12 @@ def parse(text: str) -> Module:
     return _Parser(tokenize(text)).module()
 
 
-class _Parser:
+class _Parser(Stream):
     def __init__(self, tokens: Sequence[Token]) -> None:
-        self._tokens = tokens
-        self._at = 0
-        self._files = dict(_file_names(tokens))
+        super().__init__(tokens)
+        self.files = dict(_file_names(tokens))
         self._outer = Scope()
         self._nested = 0
-
-    # -- tokens ---------------------------------------------------------------------------------------------------
-
-    def _peek(self, ahead: int = 0) -> Token:
-        if self._at + ahead < len(self._tokens):
-            return self._tokens[self._at + ahead]
-        return Token(Kind.MARK, "", self._tokens[-1].line if self._tokens else 1)
-
-    def _next(self) -> Token:
-        token = self._peek()
-        if not token.text:
-            raise self._error("more")
-        self._at += 1
-        return token
-
-    def _take(self, text: str) -> bool:
-        if self._peek().text == text:
-            self._at += 1
-            return True
-        return False
-
-    def _expect(self, text: str) -> None:
-        if not self._take(text):
-            raise self._error(f"{text!r} is expected")
-
-    def _error(self, why: str) -> InputError:
-        token = self._peek()
-        if not token.text:
-            return InputError(f"line {token.line}: the PTX text ends in the middle of something")
-        return InputError(f"line {token.line}: {why} at {token.text[:40]!r}")
-
-    def _name(self) -> str:
-        if self._peek().kind is not Kind.NAME:
-            raise self._error("a name is expected")
-        return self._next().text
-
-    def _number(self) -> int:
-        sign = -1 if self._take("-") else 1
-        if self._peek().kind is not Kind.NUMBER:
-            raise self._error("a number is expected")
-        value = immediate(self._peek())
-        if value.float_bits:
-            raise self._error("an integer is expected")
-        self._at += 1
-        return sign * value.value
 
     # -- the module -----------------------------------------------------------------------------------------------
 
@@ -111,79 +66,79 @@ class _Parser:
         version = target = ""
         variables: list[Variable] = []
         kernels: dict[str, Kernel] = {}
-        while self._peek().text:
-            token = self._next()
+        while self.peek().text:
+            token = self.next()
             if token.kind is Kind.LINE or token.text in _LINKAGE:
                 continue
             if token.text == ".version":
-                version = self._next().text
+                version = self.next().text
             elif token.text == ".target":
-                target = self._name()
-                while self._take(","):
-                    self._name()
+                target = self.name()
+                while self.take(","):
+                    self.name()
             elif token.text in (".global", ".const", ".shared"):
-                variables += self._variables(token.text[1:], self._outer, ())
+                variables += self.variables(token.text[1:], self._outer, ())
             elif token.text == ".entry":
                 kernel = self._entry()
                 if kernel is not None:
                     kernels[kernel.name] = kernel
             elif token.text in (".func", ".section", ".alias", ".pragma", ".address_size"):
-                self._pass_over(token.text)
+                self.pass_over(token.text)
             else:
                 self._at -= 1
-                raise self._error("a directive is expected")
+                raise self.error("a directive is expected")
         if not version or not target:
             raise InputError("the PTX text has no .version and .target")
         return Module(version, target, tuple(variables), kernels)
 
-    def _pass_over(self, directive: str) -> None:
+    def pass_over(self, directive: str) -> None:
         """Go to the end of a directive that means nothing here: a device function, which only `call` could reach."""
         if directive == ".address_size":
-            self._next()
+            self.next()
             return
         depth = 0
         while True:
-            text = self._next().text
+            text = self.next().text
             depth += (text == "{") - (text == "}")
             if depth == 0 and text in (";", "}"):
                 return
 
-    def _variables(self, space: str, scope: Scope, taken: Iterable[Variable]) -> list[Variable]:
+    def variables(self, space: str, scope: Scope, taken: Iterable[Variable]) -> list[Variable]:
         """The variables of one declaration, whose space has been read."""
         align, size = 0, 0
-        while self._peek().kind is Kind.DOT:
-            word = self._next().text[1:]
+        while self.peek().kind is Kind.DOT:
+            word = self.next().text[1:]
             if word == "align":
-                align = self._number()
+                align = self.number()
             elif word in TYPE_BYTES:
                 size = TYPE_BYTES[word]
             elif word in ("v2", "v4"):
-                raise self._error("a vector variable is not supported")
+                raise self.error("a vector variable is not supported")
             elif word != "attribute":
-                raise self._error(f".{word} is not the type of a variable")
+                raise self.error(f".{word} is not the type of a variable")
         names = {one.name for one in taken}
         found = []
         while True:
             found.append(self._variable(space, size, align, scope, names))
-            if not self._take(","):
+            if not self.take(","):
                 break
-        self._expect(";")
+        self.expect(";")
         return found
 
     def _variable(self, space: str, size: int, align: int, scope: Scope, names: set[str]) -> Variable:
         if not size:
-            raise self._error("the type of a variable is not known")
+            raise self.error("the type of a variable is not known")
         if not 0 <= align <= _MAX_ALIGN or align & (align - 1):
-            raise self._error(f"align {align} is not a power of two up to {_MAX_ALIGN}")
-        name, count = self._name(), 1
-        while self._take("["):
-            count *= 0 if self._peek().text == "]" else self._number()
-            self._expect("]")
+            raise self.error(f"align {align} is not a power of two up to {_MAX_ALIGN}")
+        name, count = self.name(), 1
+        while self.take("["):
+            count *= 0 if self.peek().text == "]" else self.number()
+            self.expect("]")
         initial: bytes | None = b""
-        if self._take("="):
+        if self.take("="):
             initial = self._initial(size)
         if not 0 <= count * size <= _MAX_VARIABLE:
-            raise self._error(f"variable {name} has {count * size} bytes, more than {_MAX_VARIABLE}")
+            raise self.error(f"variable {name} has {count * size} bytes, more than {_MAX_VARIABLE}")
         unique = name
         while unique in names or (scope is not self._outer and unique in self._outer.symbols):
             unique += "'"
@@ -196,45 +151,45 @@ class _Parser:
         values = bytearray()
         known, depth = True, 0
         while True:
-            if self._peek().kind is Kind.NUMBER or self._peek().text == "-":
-                sign = -1 if self._take("-") else 1
-                value = sign * immediate(self._next()).value
+            if self.peek().kind is Kind.NUMBER or self.peek().text == "-":
+                sign = -1 if self.take("-") else 1
+                value = sign * immediate(self.next()).value
                 values += (value % 2 ** (8 * size)).to_bytes(size, "little")
-            elif self._peek().kind is Kind.NAME:
+            elif self.peek().kind is Kind.NAME:
                 known = False
-                self._next()
-            text = self._peek().text
+                self.next()
+            text = self.peek().text
             if text in ("{", "}"):
                 depth += 1 if text == "{" else -1
             elif depth == 0 and text in (",", ";"):
                 return bytes(values) if known else None
             if text == ";" or not text:
-                raise self._error("an initialiser does not end")
-            if self._peek().kind is Kind.MARK:
-                self._next()
+                raise self.error("an initialiser does not end")
+            if self.peek().kind is Kind.MARK:
+                self.next()
 
     # -- a kernel -------------------------------------------------------------------------------------------------
 
     def _entry(self) -> Kernel | None:
-        name = self._name()
+        name = self.name()
         scope = Scope(self._outer)
         params = self._params(scope)
         limits: dict[str, tuple[int, ...]] = {}
-        while self._peek().kind is Kind.DOT:
-            directive = self._next().text[1:]
+        while self.peek().kind is Kind.DOT:
+            directive = self.next().text[1:]
             if directive == "pragma":
-                self._next()
-                self._expect(";")
+                self.next()
+                self.expect(";")
                 continue
             values = []
-            while self._peek().kind is Kind.NUMBER:
-                values.append(self._number())
-                if not self._take(","):
+            while self.peek().kind is Kind.NUMBER:
+                values.append(self.number())
+                if not self.take(","):
                     break
             limits[directive] = tuple(values)
-        if self._take(";"):  # declared, not defined
+        if self.take(";"):  # declared, not defined
             return None
-        self._expect("{")
+        self.expect("{")
         body = _Body(self, scope)
         body.block(scope, 1)
         return Kernel(
@@ -250,35 +205,35 @@ class _Parser:
     def _params(self, scope: Scope) -> tuple[Param, ...]:
         params: list[Param] = []
         offset = 0
-        if not self._take("("):
+        if not self.take("("):
             return ()
-        while not self._take(")"):
-            self._expect(".param")
+        while not self.take(")"):
+            self.expect(".param")
             kind, align, pointee = "", 0, False
-            while self._peek().kind is Kind.DOT:
-                word = self._next().text[1:]
+            while self.peek().kind is Kind.DOT:
+                word = self.next().text[1:]
                 if word == "align":
-                    value = self._number()
+                    value = self.number()
                     align = align if pointee else value
                 elif word == "ptr":
                     pointee = True
                 elif word in TYPE_BYTES:
                     kind = word
-            name = self._name()
+            name = self.name()
             if not kind:
-                raise self._error(f"the type of parameter {name} is not known")
+                raise self.error(f"the type of parameter {name} is not known")
             size = TYPE_BYTES[kind]
             align = align or size
-            if self._take("["):
-                size *= self._number()
-                self._expect("]")
+            if self.take("["):
+                size *= self.number()
+                self.expect("]")
             if not 0 < size <= 2**15 or not 0 < align <= 2**12:
-                raise self._error(f"parameter {name} has {size} bytes aligned to {align}")
+                raise self.error(f"parameter {name} has {size} bytes aligned to {align}")
             offset = -(-offset // align) * align
             params.append(Param(name, kind, size, align, offset))
             scope.symbols[name] = Symbol(name)
             offset += size
-            self._take(",")
+            self.take(",")
         return tuple(params)
 
     # -- operands -------------------------------------------------------------------------------------------------
@@ -286,37 +241,37 @@ class _Parser:
     def operand(self, body: _Body, scope: Scope) -> Parsed:
         self._nested += 1
         if self._nested > _MAX_NESTED_OPERANDS:
-            raise self._error(f"operands are nested deeper than {_MAX_NESTED_OPERANDS}")
+            raise self.error(f"operands are nested deeper than {_MAX_NESTED_OPERANDS}")
         parsed = self._operand(body, scope)
         self._nested -= 1
         return parsed
 
     def _operand(self, body: _Body, scope: Scope) -> Parsed:
-        if self._take("!"):
+        if self.take("!"):
             return Negated(cast("Operand", self.operand(body, scope)))
-        if self._take("["):
+        if self.take("["):
             return self._address(body, scope)
         for opening, closing in (("{", "}"), ("(", ")")):
-            if self._take(opening):
+            if self.take(opening):
                 items = self._list(body, scope, closing)
                 return Vector(tuple(cast("list[Operand]", items)))
         first = self._atom(body, scope)
-        if self._take("|"):
+        if self.take("|"):
             return Pair(cast("Operand", first), cast("Operand", self._atom(body, scope)))
-        while isinstance(first, Symbol) and self._peek().text in ("+", "-"):
+        while isinstance(first, Symbol) and self.peek().text in ("+", "-"):
             first = replace(first, offset=first.offset + self._signed())
         return first
 
     def _signed(self) -> int:
-        sign = -1 if self._next().text == "-" else 1
-        return sign * self._number()
+        sign = -1 if self.next().text == "-" else 1
+        return sign * self.number()
 
     def _list(self, body: _Body, scope: Scope, closing: str) -> list[Parsed]:
         items: list[Parsed] = []
-        while not self._take(closing):
+        while not self.take(closing):
             items.append(self.operand(body, scope))
-            if not self._take(",") and self._peek().text != closing:
-                raise self._error(f"',' or {closing!r} is expected")
+            if not self.take(",") and self.peek().text != closing:
+                raise self.error(f"',' or {closing!r} is expected")
         return items
 
     def _address(self, body: _Body, scope: Scope) -> Address:
@@ -324,33 +279,33 @@ class _Parser:
         if isinstance(base, Unresolved):
             raise InputError(f"line {base.line}: {base.name!r} is not declared")
         offset = 0
-        while self._peek().text in ("+", "-"):
+        while self.peek().text in ("+", "-"):
             offset += self._signed()
         extra: list[Parsed] = []
-        while self._take(","):
+        while self.take(","):
             extra.append(self.operand(body, scope))
-        self._expect("]")
+        self.expect("]")
         return Address(base, offset, tuple(cast("list[Operand]", extra)))
 
     def _atom(self, body: _Body, scope: Scope) -> Parsed:
-        token = self._peek()
+        token = self.peek()
         if token.text == "-" or token.kind is Kind.NUMBER:
-            sign = -1 if self._take("-") else 1
-            if self._peek().kind is not Kind.NUMBER:
-                raise self._error("a number is expected")
-            value = immediate(self._next())
+            sign = -1 if self.take("-") else 1
+            if self.peek().kind is not Kind.NUMBER:
+                raise self.error("a number is expected")
+            value = immediate(self.next())
             if value.float_bits:
                 return replace(value, value=value.value ^ (1 << (value.float_bits - 1)) if sign < 0 else value.value)
             return Immediate(sign * value.value)
-        name = self._name()
+        name = self.name()
         if name == "_":
             return Sink()
         known = body.lookup(name, scope)
         if known is not None:
             return known
         if name.startswith("%"):
-            if self._peek().kind is Kind.DOT:
-                name += self._next().text
+            if self.peek().kind is Kind.DOT:
+                name += self.next().text
             return SpecialRegister(name[1:])
         return Unresolved(name, scope, token.line)
 
@@ -370,21 +325,21 @@ class _Body:
         """Statements up to the closing brace."""
         parser = self._parser
         if depth > _MAX_DEPTH:
-            raise parser._error(f"blocks are nested deeper than {_MAX_DEPTH}")
-        while not parser._take("}"):
-            token = parser._peek()
+            raise parser.error(f"blocks are nested deeper than {_MAX_DEPTH}")
+        while not parser.take("}"):
+            token = parser.peek()
             if token.kind is Kind.LINE:
-                self._locate(parser._next().text)
-            elif parser._take("{"):
+                self._locate(parser.next().text)
+            elif parser.take("{"):
                 self.block(Scope(scope), depth + 1)
-            elif token.kind is Kind.NAME and parser._peek(1).text == ":":
+            elif token.kind is Kind.NAME and parser.peek(1).text == ":":
                 self._label(scope)
             elif token.kind is Kind.DOT:
                 self._directive(scope)
             elif token.kind is Kind.NAME or token.text == "@":
                 self._instruction(scope)
-            elif not parser._take(";"):
-                raise parser._error("an instruction is expected")
+            elif not parser.take(";"):
+                raise parser.error("an instruction is expected")
 
     def lookup(self, name: str, scope: Scope | None) -> Operand | None:
         """The register, variable or parameter that a name means in a scope."""
@@ -396,7 +351,7 @@ class _Body:
             bits = scope.registers.get(name) or family_bits(name, scope)
             if bits:
                 if self.registers >= _MAX_REGISTERS:
-                    raise self._parser._error(f"more than {_MAX_REGISTERS} registers")
+                    raise self._parser.error(f"more than {_MAX_REGISTERS} registers")
                 scope.used[name] = Register(name, self.registers, bits)
                 self.registers += 1
                 return scope.used[name]
@@ -412,80 +367,80 @@ class _Body:
     def _locate(self, text: str) -> None:
         match = re.match(r"\.loc\s+(\d+)\s+(\d+)", text)
         if match is not None:
-            file = self._parser._files.get(int(match[1]), f"file {match[1]}")
+            file = self._parser.files.get(int(match[1]), f"file {match[1]}")
             self._source = f"{file}:{match[2]}"
 
     def _label(self, scope: Scope) -> None:
         parser = self._parser
-        name = parser._name()
-        parser._expect(":")
+        name = parser.name()
+        parser.expect(":")
         if name in scope.labels or name in scope.tables:
-            raise parser._error(f"label {name} is declared twice in its scope")
-        if parser._take(".branchtargets"):
-            names = [Unresolved(parser._name(), scope, parser._peek().line)]
-            while parser._take(","):
-                names.append(Unresolved(parser._name(), scope, parser._peek().line))
-            parser._expect(";")
+            raise parser.error(f"label {name} is declared twice in its scope")
+        if parser.take(".branchtargets"):
+            names = [Unresolved(parser.name(), scope, parser.peek().line)]
+            while parser.take(","):
+                names.append(Unresolved(parser.name(), scope, parser.peek().line))
+            parser.expect(";")
             scope.tables[name] = tuple(names)
-        elif parser._peek().text in (".callprototype", ".calltargets"):
-            parser._pass_over(".callprototype")
+        elif parser.peek().text in (".callprototype", ".calltargets"):
+            parser.pass_over(".callprototype")
         else:
             scope.labels[name] = Label(name, len(self._code))
 
     def _directive(self, scope: Scope) -> None:
         parser = self._parser
-        word = parser._next().text
+        word = parser.next().text
         if word == ".reg":
             self._registers(scope)
         elif word == ".shared":
-            self.shared += parser._variables("shared", scope, self.shared)
+            self.shared += parser.variables("shared", scope, self.shared)
         elif word in (".local", ".param", ".global", ".const"):
-            parser._variables(word[1:], scope, ())
+            parser.variables(word[1:], scope, ())
         elif word == ".pragma":
-            parser._pass_over(word)
+            parser.pass_over(word)
         else:
-            raise parser._error(f"{word} is not known here")
+            raise parser.error(f"{word} is not known here")
 
     def _registers(self, scope: Scope) -> None:
         parser = self._parser
-        kind = parser._next().text[1:]
+        kind = parser.next().text[1:]
         bits = 1 if kind == "pred" else 8 * TYPE_BYTES.get(kind, 0)
         if not bits:
-            raise parser._error(f".{kind} is not the type of a register")
+            raise parser.error(f".{kind} is not the type of a register")
         while True:
-            name = parser._name()
-            if parser._take("<"):
-                scope.families[name] = parser._number(), bits
-                parser._expect(">")
+            name = parser.name()
+            if parser.take("<"):
+                scope.families[name] = parser.number(), bits
+                parser.expect(">")
             else:
                 scope.registers[name] = bits
-            if not parser._take(","):
+            if not parser.take(","):
                 break
-        parser._expect(";")
+        parser.expect(";")
 
     def _instruction(self, scope: Scope) -> None:
         parser = self._parser
-        line = parser._peek().line
-        guard = self._guard(scope) if parser._take("@") else None
-        pieces = [parser._name()]
-        while parser._peek().kind is Kind.DOT:
-            pieces += parser._next().text[1:].split(".")
+        line = parser.peek().line
+        guard = self._guard(scope) if parser.take("@") else None
+        pieces = [parser.name()]
+        while parser.peek().kind is Kind.DOT:
+            pieces += parser.next().text[1:].split(".")
         operands: list[Parsed] = []
-        while not parser._take(";"):
+        while not parser.take(";"):
             operands.append(parser.operand(self, scope))
-            if not parser._take(",") and parser._peek().text != ";":
-                raise parser._error("',' or ';' is expected")
+            if not parser.take(",") and parser.peek().text != ";":
+                raise parser.error("',' or ';' is expected")
         if len(self._code) >= _MAX_INSTRUCTIONS:
-            raise parser._error(f"more than {_MAX_INSTRUCTIONS} instructions")
+            raise parser.error(f"more than {_MAX_INSTRUCTIONS} instructions")
         values = tuple(cast("list[Operand]", operands))
         self._code.append(Instruction(tuple(pieces), values, guard, line, self._source))
 
     def _guard(self, scope: Scope) -> Guard:
         parser = self._parser
-        negated = parser._take("!")
-        register = self.lookup(parser._name(), scope)
+        negated = parser.take("!")
+        register = self.lookup(parser.name(), scope)
         if not isinstance(register, Register) or register.bits != 1:
-            raise parser._error("a guard is not a predicate register")
+            raise parser.error("a guard is not a predicate register")
         return Guard(register, negated)
 
     def _resolved(self, operand: Parsed) -> Operand:
