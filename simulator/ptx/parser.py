@@ -137,6 +137,8 @@ class _Parser(Stream):
         initial: bytes | None = b""
         if self.take("="):
             initial = self._initial(size)
+        if len(initial or b"") > count * size:
+            raise self.error(f"variable {name} has {count * size} bytes, its initialiser {len(initial or b'')}")
         if not 0 <= count * size <= _MAX_VARIABLE:
             raise self.error(f"variable {name} has {count * size} bytes, more than {_MAX_VARIABLE}")
         unique = name
@@ -150,23 +152,20 @@ class _Parser(Stream):
         """The bytes of an initialiser, or None if it holds addresses."""
         values = bytearray()
         known, depth = True, 0
-        while True:
+        while depth > 0 or self.peek().text not in (",", ";"):
             if self.peek().kind is Kind.NUMBER or self.peek().text == "-":
                 sign = -1 if self.take("-") else 1
                 value = sign * immediate(self.next()).value
                 values += (value % 2 ** (8 * size)).to_bytes(size, "little")
-            elif self.peek().kind is Kind.NAME:
+                continue
+            token = self.next()
+            if token.kind is Kind.NAME:
                 known = False
-                self.next()
-            text = self.peek().text
-            if text in ("{", "}"):
-                depth += 1 if text == "{" else -1
-            elif depth == 0 and text in (",", ";"):
-                return bytes(values) if known else None
-            if text == ";" or not text:
-                raise self.error("an initialiser does not end")
-            if self.peek().kind is Kind.MARK:
-                self.next()
+            elif token.text in ("{", "}"):
+                depth += 1 if token.text == "{" else -1
+            elif token.text not in (",", "+", "(", ")"):
+                raise InputError(f"line {token.line}: {token.text[:40]!r} in an initialiser")
+        return bytes(values) if known else None
 
     # -- a kernel -------------------------------------------------------------------------------------------------
 
