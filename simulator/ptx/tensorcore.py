@@ -27,7 +27,19 @@ from .memory import Region
 from .operand import CHUNK, operand_chunks
 from .program import Address, Immediate, Instruction, Operand, Vector
 from .slots import BLOCK, Array, Ending, Slots, Step
-from .tmem import COLUMNS, LANES, Allocation, Cells, Shape, allocate, cells, deallocate, relinquish, store
+from .tmem import (
+    COLUMNS,
+    LANES,
+    Allocation,
+    Cells,
+    Shape,
+    allocate,
+    cells,
+    deallocate,
+    relinquish,
+    split_address,
+    store,
+)
 from .tmem import load as load_cells
 from .umma import Umma, blocks_of, umma
 from .warp import Cta, Fragment, LiveBarrier, Reason, Waiting, Warp
@@ -177,6 +189,16 @@ def _queue(warp: Warp, lane: int) -> tuple[int, int, int]:
     return warp.cta.index, warp.index, lane
 
 
+def _cells_at(address: int, lanes: Array, width: int, what: str) -> tuple[Array, slice]:
+    """Cells from an address on: lanes and columns. Raises Fault for those that tensor memory does not have."""
+    lane, column = split_address(address)
+    found = lanes + lane
+    if int(found.max()) >= LANES or column + width > COLUMNS:
+        text = f"{what} at {address:#x} reaches lane {int(found.max())}, column {column + width - 1}"
+        raise Fault(MachineKind.TENSOR_MEMORY, text, address=address)
+    return found, slice(column, column + width)
+
+
 class _Mma:
     """One tcgen05.mma on its way: checks its cells when it is issued, computes when its turn comes."""
 
@@ -184,19 +206,16 @@ class _Mma:
         self._ctas = ctas
         self._operation = operation
         instruction = operation.instruction
-        column = operation.d & 0xFFFF
         self._cells = [
             [
-                (block.lanes + (operation.d >> 16), slice(column, column + block.columns.stop - block.columns.start))
+                _cells_at(operation.d, block.lanes, block.columns.stop - block.columns.start, "D of tcgen05.mma")
                 for block in blocks
             ]
             for blocks in blocks_of(instruction.m, instruction.n, operation.cta_group)
         ]
-        a_columns = (
-            slice(operation.a & 0xFFFF, (operation.a & 0xFFFF) + instruction.k // 2)
-            if isinstance(operation.a, int)
-            else None
-        )
+        a_columns = None
+        if isinstance(operation.a, int):
+            _, a_columns = _cells_at(operation.a & 0xFFFF, np.arange(LANES), instruction.k // 2, "A of tcgen05.mma")
         for cta, places in zip(ctas, self._cells, strict=True):
             for lanes, columns in places:
                 self._check(cta, lanes, columns)
@@ -237,6 +256,8 @@ class _Mma:
         if memory.reading[lanes, columns].any():
             text = f"tcgen05.mma writes cells of {cta} that a tcgen05.ld without wait::ld reads"
             raise Fault(MachineKind.IN_FLIGHT, text, column=columns.start, cta=cta.index)
+        if self._operation.disabled:  # of which lanes keep what they hold nothing is asked
+            return
         fresh = memory.unread[lanes, columns] | (memory.incoming[lanes, columns] > 0)
         if not self._operation.input_d and fresh.all():
             text = f"tcgen05.mma begins a new accumulator in cells of {cta} while no thread has read the last one"
@@ -277,6 +298,7 @@ def _mma(i: Instruction, m: Modifiers, s: Slots) -> Step:
             decode_instruction(int(regs[idesc][lane]), kind, group, a_in_tmem=in_tmem), MachineKind.DESCRIPTOR
         )
         value = int(regs[a_slot][lane])
+        masks = tuple(int(regs[slot][lane]) for slot in disabled)
         operation = Umma(
             instruction=instruction,
             cta_group=group,
@@ -284,7 +306,7 @@ def _mma(i: Instruction, m: Modifiers, s: Slots) -> Step:
             b=legal(decode_tcgen05(int(regs[b][lane])), MachineKind.DESCRIPTOR),
             d=int(regs[d][lane]),
             input_d=bool(regs[input_d][lane]) != negated,
-            disabled=tuple(int(regs[slot][lane]) for slot in disabled),
+            disabled=masks if any(masks) else (),
             scale=scale,
         )
         work = _Mma(ctas, operation)

@@ -356,6 +356,13 @@ PLANTED = {
         "add.u32 %r5, %r4, 32; tcgen05.st.sync.aligned.32x32b.x4.b32 [%r5]",
         parts=SM100,
     ),
+    "an accumulator beyond tensor memory": Planted(
+        K.TENSOR_MEMORY,
+        BARRIER + INIT.format(n=1) + ALLOC + ZEROS + MMA + WAIT.format(parity=0) + DEALLOC,
+        "kind::f16 [%r4]",
+        "kind::f16 [%r9]",
+        parts=SM100,
+    ),
     "a shape that does not exist": Planted(
         K.DESCRIPTOR,
         BARRIER + INIT.format(n=1) + ALLOC + ZEROS + MMA + WAIT.format(parity=0) + DEALLOC,
@@ -466,6 +473,14 @@ def test_its_twin_is_clean(name: str) -> None:
 
 def test_every_kind_has_a_planted_fault() -> None:
     assert {planted.kind for planted in PLANTED.values()} == set(MachineKind)
+
+
+def test_lanes_that_are_disabled_need_no_accumulator() -> None:
+    masked = MMA.replace("%r9, %p4", "%r9, {%r7, %r8, %r8, %r8}, %p4").replace("@%p1 tc", "mov.u32 %r8, -1; @%p1 tc", 1)
+    again = masked + WAIT.format(parity=1).replace("W:", "V:").replace("bra W", "bra V")
+    body = BARRIER + INIT.format(n=1) + ALLOC + ZEROS + masked + WAIT.format(parity=0)
+    body += "setp.eq.u32 %p4, %r7, 0;" + again + READ + DEALLOC
+    assert simulate(body, launch(arrays=FILLED), arch="sm_100a").findings == []
 
 
 def test_a_hang_names_warp_line_barrier_phases_and_what_is_pending() -> None:
