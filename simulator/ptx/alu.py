@@ -136,7 +136,7 @@ def integer_mul(i: Instruction, m: Modifiers, s: Slots) -> Step:
 
 
 def _truncated(a: Array, b: Array, *, remainder: bool) -> Array:
-    """Division toward zero; by zero it gives all ones (remainder: the dividend), where PTX leaves it open."""
+    """Division toward zero; by zero quotient and remainder are all ones, as on an H200 (PTX leaves it open)."""
     plain = DTYPES[8 * a.itemsize]
     x, y = (np.where(v < 0, -v, v).view(plain) if v.dtype.kind == "i" else v for v in (a, b))
     zero = y == 0
@@ -145,7 +145,7 @@ def _truncated(a: Array, b: Array, *, remainder: bool) -> Array:
     if a.dtype.kind == "i":
         negative = a < 0 if remainder else (a < 0) != (b < 0)
         result = np.where(negative, -result, result)
-    return np.where(zero, a.view(plain) if remainder else plain(2 ** (8 * a.itemsize) - 1), result).view(a.dtype)
+    return np.where(zero, plain(2 ** (8 * a.itemsize) - 1), result).view(a.dtype)
 
 
 def integer_div(i: Instruction, m: Modifiers, s: Slots) -> Step:

@@ -69,7 +69,7 @@ def _rounded_operation(
     m: Modifiers,
     s: Slots,
     native: Callable[[Array, Array], Array],
-    exact: Callable[[Array, Array], Array],
+    exact: Callable[[Array, Array, str], Array],
 ) -> Step:
     """add, sub or mul: NumPy's own where it rounds correctly, else through a double rounded to odd."""
     form, rounding = _form(m), _rounding(m)
@@ -78,7 +78,7 @@ def _rounded_operation(
         return _lanewise(i, m, s, 2, lambda a, b: native(a.view(own), b.view(own)).view(part))
     if form.native is np.float64:
         raise Unsupported(f".{rounding}.f64")
-    return _lanewise(i, m, s, 2, lambda a, b: form.rounded(exact(form.double(a), form.double(b)), rounding))
+    return _lanewise(i, m, s, 2, lambda a, b: form.rounded(exact(form.double(a), form.double(b), rounding), rounding))
 
 
 def _add(i: Instruction, m: Modifiers, s: Slots) -> Step:
@@ -86,7 +86,7 @@ def _add(i: Instruction, m: Modifiers, s: Slots) -> Step:
         return integer_add(i, m, s)
     if i.pieces[0] == "add":
         return _rounded_operation(i, m, s, np.add, odd_sum)
-    return _rounded_operation(i, m, s, np.subtract, lambda a, b: odd_sum(a, -b))
+    return _rounded_operation(i, m, s, np.subtract, lambda a, b, rounding: odd_sum(a, -b, rounding))
 
 
 def _mul(i: Instruction, m: Modifiers, s: Slots) -> Step:
@@ -104,7 +104,11 @@ def _fma(i: Instruction, m: Modifiers, s: Slots) -> Step:
     if form.native is np.float64 or m.get("half"):
         raise Unsupported(f".{m['type']}")
     return _lanewise(
-        i, m, s, 3, lambda a, b, c: form.rounded(fused(form.double(a), form.double(b), form.double(c)), rounding)
+        i,
+        m,
+        s,
+        3,
+        lambda a, b, c: form.rounded(fused(form.double(a), form.double(b), form.double(c), rounding), rounding),
     )
 
 
@@ -263,8 +267,6 @@ def _float_to_float(m: Modifiers, form: Format, source: Format) -> Callable[[Arr
     integral = m["round"] if m["round"] in ("rni", "rzi", "rmi", "rpi") else ""
     if integral and form is not source:
         raise Unsupported(f".{integral} between formats")
-    if not integral and form is source:
-        raise Unsupported("a conversion to the same format")
     rounding = "rn" if integral else _rounding(m)
 
     def function(a: Array) -> Array:

@@ -123,22 +123,24 @@ def _to_odd(near: Array, error: Array) -> Array:
     return (bits + np.where(zero, 0, step)).view(np.float64)
 
 
-def odd_sum(a: Array, b: Array) -> Array:
-    """a + b, rounded to odd (Knuth's TwoSum gives the error exactly)."""
+def odd_sum(a: Array, b: Array, rounding: str) -> Array:
+    """a + b, rounded to odd (Knuth's TwoSum gives the error exactly); x - x is -0 where rounding is down (rm)."""
     near = a + b
+    if rounding == "rm":
+        near = np.where((near == 0) & (np.signbit(a) != np.signbit(b)), -0.0, near)
     back = near - a
     error = (a - (near - back)) + (b - back)
     return _to_odd(near, np.where(np.isfinite(near), error, 0.0))
 
 
-def odd_product(a: Array, b: Array) -> Array:
-    """a · b for values of at most 24 bits: exact in a double."""
+def odd_product(a: Array, b: Array, rounding: str) -> Array:
+    """a · b for values of at most 24 bits: exact in a double, whatever the rounding."""
     return np.asarray(a * b)
 
 
-def fused(a: Array, b: Array, c: Array) -> Array:
+def fused(a: Array, b: Array, c: Array, rounding: str) -> Array:
     """a · b + c rounded to odd, for values of at most 24 bits."""
-    return odd_sum(odd_product(a, b), c)
+    return odd_sum(odd_product(a, b, rounding), c, rounding)
 
 
 def round_integral(values: Array, rounding: str) -> Array:
