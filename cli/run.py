@@ -29,6 +29,7 @@ __all__ = ["add_arguments", "run"]
 
 SCHEMA = "tilesched/run/1"
 _ALL = "all"
+_MAX_SECONDS = 1e6
 _MAX_DESCRIPTION = 2**20  # bytes of a launch description
 
 
@@ -69,6 +70,8 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("--observe: the launch description does not say what to observe")
     contents = _contents(launch, Path(args.launch).parent)
     delayed = frozenset(_delay(word) for word in args.delay)
+    if not 0 < args.max_seconds <= _MAX_SECONDS:
+        raise InputError(f"max-seconds={args.max_seconds} is outside (0, {_MAX_SECONDS:g}]")
     limits = Limits(steps=args.max_steps, seconds=args.max_seconds, memory=args.max_memory)
     runs: list[tuple[Policy, Result]] = []
     for policy in [Policy(args.policy)] if args.policy != _ALL else list(Policy):
@@ -141,9 +144,9 @@ def _list(value: object) -> list[Mapping[str, object]]:
 
 def _document(args: argparse.Namespace, launch: Launch, runs: list[tuple[Policy, Result]]) -> str:
     policy, result = runs[-1]
-    grid = " × ".join(map(str, launch.grid))
+    grid, cluster, block = (" × ".join(map(str, sizes)) for sizes in (launch.grid, launch.cluster, launch.block))
     facts = {
-        "launch": f"grid {grid}, cluster {' × '.join(map(str, launch.cluster))}, {launch.block[0]} threads along x",
+        "launch": f"grid {grid}, cluster {cluster}, block {block}",
         "orderings": ", ".join(str(one) for one, _ in runs),
         "executed": f"{sum(one.steps for _, one in runs)} warp-instructions, "
         f"{sum(one.copies for _, one in runs)} copies",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from math import prod
 from typing import cast
 
 from ..errors import InputError
@@ -199,6 +200,7 @@ class _Parser(Stream):
             registers=body.registers,
             required_block=_three(limits.get("reqntid")),
             required_cluster=_three(limits.get("reqnctapercluster")),
+            most_threads=prod(limits["maxntid"]) if "maxntid" in limits else None,
         )
 
     def _params(self, scope: Scope) -> tuple[Param, ...]:

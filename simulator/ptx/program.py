@@ -185,6 +185,7 @@ class Kernel:
     registers: int
     required_block: tuple[int, int, int] | None = None
     required_cluster: tuple[int, int, int] | None = None
+    most_threads: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

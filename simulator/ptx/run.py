@@ -122,6 +122,8 @@ def _check_launch(kernel: Kernel, launch: Launch) -> None:
     ):
         if required is not None and required != given:
             raise InputError(f"{what}={list(given)}, but kernel {kernel.name} requires {list(required)}")
+    if kernel.most_threads is not None and prod(launch.block) > kernel.most_threads:
+        raise InputError(f"block={list(launch.block)} has more than the {kernel.most_threads} threads of .maxntid")
     if len(kernel.params) != len(launch.params):
         raise InputError(f"kernel {kernel.name} has {len(kernel.params)} parameters, the launch {len(launch.params)}")
 

@@ -260,6 +260,7 @@ def test_the_command_is_clean_quiet_and_reads_arrays_from_files(
         (["--launch", "absent.json"], "absent.json: No such file"),
         (["--delay", "x"], "delay='x' is not CTA:OFFSET"),
         (["--policy", "never"], "invalid choice"),
+        (["--max-seconds", "nan"], "max-seconds=nan is outside"),
     ],
 )
 def test_mistakes_are_one_line(extra: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -467,6 +467,9 @@ def test_a_description_that_is_wrong_is_refused(change: dict[str, object], messa
 def test_a_launch_that_the_kernel_does_not_take_is_refused() -> None:
     with pytest.raises(InputError, match="has 1 parameters, the launch 0"):
         simulate("ret;", launch())
+    text = kernel("ret;").replace("{", ".maxntid 8, 2\n{", 1)
+    with pytest.raises(InputError, match=r"more than the 16 threads of \.maxntid"):
+        run(assemble(text), launch(out=32))
     text = kernel("ret;").replace("{", ".reqntid 64, 1, 1\n{", 1)
     with pytest.raises(InputError, match=r"block=\[32, 1, 1\], but kernel k requires \[64, 1, 1\]"):
         run(assemble(text), launch(out=32))
