@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tilesched.simulator.protocol.explore import explore
+from tilesched.simulator.protocol.explore import Trail, explore
 from tilesched.simulator.protocol.kinds import ProtocolKind
 from tilesched.simulator.protocol.ordered import check_ordered
 
@@ -22,13 +22,17 @@ _TO_ONE = ("epilogue_warps", "subtiles")
 
 @dataclass(frozen=True, slots=True)
 class Counterexample:
-    """A shape, what goes wrong there, and the steps to it; `steps` is None if exploring it met the limit."""
+    """A shape, what goes wrong there, and a shortest way to it; both None if exploring it met the limit.
+
+    `roles`: the threads, by the number that steps of the trail have.
+    """
 
     k_blocks: int
     tiles: int
     params: Mapping[str, int]
     kind: ProtocolKind | None
-    steps: Sequence[str] | None
+    trail: Trail | None
+    roles: tuple[str, ...]
 
 
 def smallest_failure(subject: Subject, k_blocks: int, tiles: int) -> Counterexample | None:
@@ -39,10 +43,11 @@ def smallest_failure(subject: Subject, k_blocks: int, tiles: int) -> Counterexam
         if not wrong & {finding.kind for finding in check_ordered(protocol)}:
             continue
         exploration = explore(protocol, max_states=_MAX_STATES)
+        roles = tuple(map(str, protocol.threads))
         for kind in (*_TELLING, *exploration.found):
             if kind in exploration.found:
-                return Counterexample(k, count, params, kind, exploration.found[kind])
-        return Counterexample(k, count, params, None, None)
+                return Counterexample(k, count, params, kind, exploration.found[kind], roles)
+        return Counterexample(k, count, params, None, None, roles)
     return None
 
 

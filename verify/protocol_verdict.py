@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from tilesched.simulator.findings import Finding, Severity
 from tilesched.simulator.protocol.anyshape import ShapeVerdict, decide
 from tilesched.simulator.protocol.kinds import ProtocolKind
+from tilesched.simulator.protocol.lint import POLICIES, Policy, find_lints
 from tilesched.simulator.protocol.ordered import check_ordered
 from tilesched.simulator.protocol.program import Protocol
 
@@ -18,6 +19,7 @@ __all__ = ["Subject", "Verdict", "judge"]
 
 _MAX_PERIOD = 32  # k-blocks: the search for a recurrence grows with its third power
 _SECOND_SAMPLE = 200
+_LINT_TILES = 6  # of the shape that lints are looked for in: more than twice the accumulator stages in use
 _SEED = 20260  # of the second sample: a run repeats exactly
 
 
@@ -31,20 +33,32 @@ class Subject:
     period: str  # the parameter whose value is the period of the ring, in k-blocks
     has_k_blocks: bool = True
     varies_period: bool = True  # whether the rule may try other values of it
+    policy: Policy = POLICIES["none"]  # of lints
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`rule` says which shapes fail; it is sought only where several were asked for and one fails."""
+    """`rule` says which shapes fail; it is sought only where several were asked for and one fails.
+
+    `lints` are those of one shape: the one asked for, or one that uses every buffer twice.
+    """
 
     subject: Subject
     shape: ShapeVerdict
     findings: tuple[Finding, ...]
+    lints: tuple[Finding, ...] = ()
     rule: RuleReport | None = None
 
 
 def judge(subject: Subject, *, k_blocks: int | None, tiles: int | None) -> Verdict:
     """Decide one shape, or all (None). Raises InputError for parameters outside their bounds."""
+    verdict = _decide(subject, k_blocks=k_blocks, tiles=tiles)
+    twice = subject.params[subject.period] + 1
+    shape = (k_blocks if k_blocks is not None else min(twice, _MAX_PERIOD),) * (_LINT_TILES if tiles is None else tiles)
+    return replace(verdict, lints=tuple(find_lints(subject.make(shape, subject.params), subject.policy)))
+
+
+def _decide(subject: Subject, *, k_blocks: int | None, tiles: int | None) -> Verdict:
     period = subject.params[subject.period]
     if not subject.has_k_blocks:
         k_blocks = 1
@@ -55,7 +69,7 @@ def judge(subject: Subject, *, k_blocks: int | None, tiles: int | None) -> Verdi
     shape = decide(lambda ks: subject.make(ks, subject.params), k_blocks=k_blocks, tiles=tiles, stages=period)
     if shape.failure is not None:
         rule = _rule(subject, k_blocks, tiles) if k_blocks is None or tiles is None else None
-        return Verdict(subject, shape, shape.failure.findings, rule)
+        return Verdict(subject, shape, shape.failure.findings, rule=rule)
     if not shape.complete:
         return Verdict(
             subject, shape, (_undecided(subject, "the state does not recur within the limit; small shapes are clean"),)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tilesched.simulator.errors import InputError
+from tilesched.simulator.protocol.lint import Policy
 from tilesched.simulator.protocol.program import Protocol
 
 from .protocol_verdict import Subject
@@ -17,9 +18,12 @@ __all__ = ["user_subject"]
 _SHAPE = "k_blocks"
 
 
-def user_subject(where: str, given: Mapping[str, int]) -> Subject:
+def user_subject(where: str, given: Mapping[str, int], rules: Policy) -> Subject:
     """The function of `FILE.py:FUNCTION`: it takes `k_blocks`, a tuple with the k-blocks of each tile, `stages` (the
-    period of its ring), and other integers with defaults, and returns a Protocol. Raises InputError."""
+    period of its ring), and other integers with defaults, and returns a Protocol; `rules` are for lints.
+
+    Raises InputError.
+    """
     path, _, name = where.rpartition(":")
     if not path or not name.isidentifier():
         raise InputError(f"protocol={where!r} is neither a built-in nor FILE.py:FUNCTION")
@@ -47,7 +51,7 @@ def user_subject(where: str, given: Mapping[str, int]) -> Subject:
 
     if not 1 <= params["stages"] < 2**20:
         raise InputError(f"stages={params['stages']} is outside [1, {2**20 - 1}]")
-    return Subject(where, make, params, "stages", varies_period="stages" not in given)
+    return Subject(where, make, params, "stages", varies_period="stages" not in given, policy=rules)
 
 
 def _load(path: Path, name: str) -> Callable[..., object]:

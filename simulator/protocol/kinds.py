@@ -13,6 +13,10 @@ class ProtocolKind(StrEnum):
     DEADLOCK = "deadlock"  # threads wait for what cannot come any more
     ARRIVE_OVERFLOW = "arrive-overflow"  # more arrivals than are pending (rule 9)
     TX_RANGE = "tx-range"  # the tx-count leaves its range (rule 2)
+    DROP_ALL = "drop-all"  # arrive_drop leaves no arrival to expect (rule 11)
+    COMPLETES = "no-complete"  # a .noComplete arrival can complete the phase (rule 12)
+    DEAD_BARRIER = "dead-barrier"  # a barrier can be used before its init or after its inval (rule 3)
+    LIVE_BARRIER = "live-barrier"  # the bytes of a barrier can be taken for something else while it is in use (rule 3)
     WRONG_BYTES = "wrong-bytes"  # bytes that are announced and bytes that are delivered differ, for good
     WRONG_PARITY = "wrong-parity"  # a wait's parity is not that of the phase that it means (rule 19)
     STALE = "stale"  # a slot is accessed in another version than is meant

@@ -34,17 +34,21 @@ class Fault(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Mbarrier:
-    """State: phase (completed phases), pending arrivals, expected arrivals of the next phase, tx-count in bytes."""
+    """State: phase (completed phases), pending arrivals, expected arrivals of the next phase, tx-count in bytes.
+
+    `size`, which hardware does not keep: the arrivals that the open phase takes in all.
+    """
 
     expected: int
     pending: int
     tx: int = 0
     phase: int = 0
+    size: int = 0
 
     @staticmethod
     def init(count: int) -> Mbarrier:
         """mbarrier.init; count in [1, 2^20 - 1] (rule 3), which the caller has checked."""
-        return Mbarrier(expected=count, pending=count)
+        return Mbarrier(expected=count, pending=count, size=count)
 
     def arrive(self, count: int = 1, *, tx: int = 0, drop: bool = False, no_complete: bool = False) -> Mbarrier:
         """Expect `tx` bytes, then arrive (rules 9 to 12); `drop` lowers the expected count of later phases."""
@@ -68,6 +72,11 @@ class Mbarrier:
         """complete_tx (rule 8); T may be negative for a while (rule 14)."""
         return self._with_tx(self.tx - tx)._settle()
 
+    @property
+    def begun(self) -> bool:
+        """Whether anything of the open phase has come."""
+        return self.pending != self.size or self.tx != 0
+
     def answer(self, parity: int) -> bool:
         """What try_wait says on this parity, at last: true iff it is not that of the phase that is open (rule 19)."""
         return parity != self.phase & 1
@@ -81,4 +90,4 @@ class Mbarrier:
         """Rule 6: with none pending and no bytes outstanding the phase ends."""
         if self.pending or self.tx:
             return self
-        return replace(self, pending=self.expected, phase=self.phase + 1)
+        return replace(self, pending=self.expected, phase=self.phase + 1, size=self.expected)

@@ -8,7 +8,21 @@ from itertools import islice
 
 from ..errors import InputError
 from .mbarrier import MAX_COUNT
-from .ops import Arrive, AwaitOwn, Barrier, Expect, Launch, Operation, Slot, Touch, Wait
+from .ops import (
+    Agent,
+    Arrive,
+    AwaitOwn,
+    Barrier,
+    BarrierKind,
+    Expect,
+    Init,
+    Inval,
+    Launch,
+    Operation,
+    Slot,
+    Touch,
+    Wait,
+)
 
 __all__ = ["MAX_OPERATIONS", "Protocol", "Thread", "thread"]
 
@@ -54,21 +68,7 @@ class Protocol:
             if names.setdefault((barrier.name, barrier.cta), barrier) != barrier:
                 raise InputError(f"barrier {barrier.name} of CTA {barrier.cta} is used with two counts or kinds")
         for item in self.threads:
-            arrived = set[Barrier]()
-            for operation in item.operations:
-                if isinstance(operation, Arrive):
-                    arrived.add(operation.barrier)
-                if isinstance(operation, AwaitOwn) and operation.barrier not in arrived:
-                    raise InputError(
-                        f"{item} waits for its own arrival on {operation.barrier.name} before it has arrived"
-                    )
-                if isinstance(operation, Wait) and operation.phase < -1:
-                    raise InputError(f"{item} waits on {operation.barrier.name}: phase={operation.phase} is below -1")
-                if isinstance(operation, Wait) and operation.barrier.cta != item.cta:
-                    raise InputError(
-                        f"{item} waits on {operation.barrier.name} of CTA {operation.barrier.cta}: waits are on "
-                        "barriers of the own CTA (docs/protocol.md rule 21)"
-                    )
+            _check_thread(item)
         if not self.threads:
             raise InputError(f"protocol={self.name!r} has no threads")
 
@@ -79,7 +79,7 @@ class Protocol:
             for operation in item.operations:
                 if isinstance(operation, Launch):
                     found.update((signal.barrier, None) for signal in operation.agent.signals)
-                elif isinstance(operation, (Wait, Arrive, Expect, AwaitOwn)):
+                elif isinstance(operation, (Wait, Arrive, Expect, AwaitOwn, Init, Inval)):
                     found[operation.barrier] = None
         return list(found)
 
@@ -93,3 +93,54 @@ class Protocol:
                 elif isinstance(operation, Launch):
                     found.update((access.slot, None) for access in operation.agent.accesses)
         return list(found)
+
+
+def _check_thread(who: Thread) -> None:
+    """Raise InputError for an operation that has no meaning."""
+    arrived = set[Barrier]()
+    for operation in who.operations:
+        match operation:
+            case Arrive(barrier, count, tx):
+                arrived.add(barrier)
+                _require(who, barrier, count=(count, 1), tx=(tx, 0))
+            case Expect(barrier, tx):
+                _require(who, barrier, tx=(tx, 0))
+            case Launch(agent):
+                _check_signals(who, agent)
+            case AwaitOwn(barrier):
+                if barrier not in arrived:
+                    raise InputError(f"{who} waits for its own arrival on {barrier.name} before it has arrived")
+                if barrier.kind is BarrierKind.MBARRIER:
+                    _require_own_cta(who, barrier)
+            case Wait(barrier, phase):
+                if phase < -1:
+                    raise InputError(f"{who} waits on {barrier.name}: phase={phase} is below -1")
+                _require_own_cta(who, barrier)
+            case Init(barrier) | Inval(barrier):
+                if barrier.kind is not BarrierKind.MBARRIER:
+                    raise InputError(f"{who}: {barrier.name} is no mbarrier: it has neither init nor inval")
+                _require_own_cta(who, barrier)
+
+
+def _check_signals(who: Thread, agent: Agent) -> None:
+    for signal in agent.signals:
+        if isinstance(signal, Arrive):
+            _require(who, signal.barrier, count=(signal.count, 1), tx=(signal.tx, 0))
+            if signal.drop or signal.no_complete:
+                raise InputError(f"{who}: {agent.name} arrives on {signal.barrier.name}: no engine has that form")
+        else:
+            _require(who, signal.barrier, tx=(signal.tx, 0))
+
+
+def _require(who: Thread, barrier: Barrier, **values: tuple[int, int]) -> None:
+    for name, (value, low) in values.items():
+        if not low <= value <= MAX_COUNT:
+            raise InputError(f"{who} on {barrier.name}: {name}={value} is outside [{low}, {MAX_COUNT}]")
+
+
+def _require_own_cta(who: Thread, barrier: Barrier) -> None:
+    if barrier.cta != who.cta:
+        raise InputError(
+            f"{who} waits on, makes or ends {barrier.name} of CTA {barrier.cta}: that is for barriers of the own CTA "
+            "(docs/protocol.md rule 21)"
+        )

@@ -104,7 +104,8 @@ def test_explain_shows_the_smallest_shape_and_an_interleaving(capsys: pytest.Cap
     assert main(arguments) == 1
     out = capsys.readouterr().out
     assert "k_blocks = 1, stages = 3, tiles = 2: a shortest way to wrong-phase" in out
-    assert "\n     1. tma@CTA0: " in out
+    assert "step | tma@CTA0 " in out
+    assert "1    | passes the wait for phase  |" in out
 
 
 def test_a_period_above_the_limit_is_incomplete(capsys: pytest.CaptureFixture[str]) -> None:

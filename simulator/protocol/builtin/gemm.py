@@ -16,11 +16,14 @@ from ..ops import (
     BarrierKind,
     Complete,
     Expect,
+    Fence,
+    FenceKind,
     Join,
     Launch,
     Mode,
     Operation,
     Slot,
+    Space,
     Touch,
     Wait,
 )
@@ -109,7 +112,7 @@ class _Ring:
         self.tmem_empty = [Barrier(f"tmem_empty[{accum}]", 32 * params.epilogue_warps) for accum in accums]
         self.a = [Slot(f"A_shared[{stage}]") for stage in stages]
         self.b = [Slot(f"B_shared[{stage}]") for stage in stages]
-        self.accum = [Slot(f"C_tmem[{accum}]") for accum in accums]
+        self.accum = [Slot(f"C_tmem[{accum}]", space=Space.TMEM) for accum in accums]
 
     def load_stages(self) -> Iterator[Operation]:
         p = self.params
@@ -132,6 +135,7 @@ class _Ring:
             accum = w % p.accum_stages
             turn = accum_turns.next(accum)
             yield Wait(self.tmem_empty[accum], turn - 1, ((w // p.accum_stages) & 1) ^ 1)
+            yield Fence(FenceKind.TCGEN05_AFTER)
             for k, count in enumerate(p.counts(w)):
                 stage = count % p.stages
                 phase = turns.next(stage)
@@ -149,8 +153,10 @@ class _Ring:
             accum = w % p.accum_stages
             turn = turns.next(accum)
             yield Wait(self.tmem_full[accum], turn, (w // p.accum_stages) & 1)
+            yield Fence(FenceKind.TCGEN05_AFTER)
             yield Launch(Agent("tcgen05.ld", (Access(self.accum[accum], Mode.READ, turn),), group="ld"))
             yield Join(("ld",))
+            yield Fence(FenceKind.TCGEN05_BEFORE)
             yield Arrive(self.tmem_empty[accum], 32)
             if p.store is Store.TMA:
                 yield from stores(p, warp, taken)
@@ -168,6 +174,7 @@ def stores(params: GemmParams, warp: int, taken: int, cta: int = 0) -> Iterator[
         yield from (Arrive(sync), AwaitOwn(sync))  # before a refill every warp is past the wait of the issuing one
         turn = store // params.store_buffers
         yield Touch(Access(slots[warp], Mode.WRITE, turn))
+        yield Fence(FenceKind.PROXY_ASYNC)
         yield from (Arrive(sync), AwaitOwn(sync))
         if warp == 0:
             reads = tuple(Access(slot, Mode.READ, turn) for slot in slots)

@@ -13,11 +13,14 @@ from ..ops import (
     BarrierKind,
     Complete,
     Expect,
+    Fence,
+    FenceKind,
     Join,
     Launch,
     Mode,
     Operation,
     Slot,
+    Space,
     Wait,
 )
 from ..program import Protocol, thread
@@ -48,7 +51,7 @@ class _Pair:
         self.tmem_empty = [Barrier(f"tmem_empty[{accum}]", 2 * 32 * params.epilogue_warps) for accum in accums]
         self.a = [[Slot(f"A_shared[{stage}]", cta) for stage in stages] for cta in ctas]
         self.b = [[Slot(f"B_shared[{stage}]", cta) for stage in stages] for cta in ctas]
-        self.accum = [[Slot(f"C_tmem[{accum}]", cta) for accum in accums] for cta in ctas]
+        self.accum = [[Slot(f"C_tmem[{accum}]", cta, Space.TMEM) for accum in accums] for cta in ctas]
         self.cluster = Barrier("cluster", 3 + 2 * params.epilogue_warps, 0, BarrierKind.HARDWARE)
 
     def load_stages(self, cta: int) -> Iterator[Operation]:
@@ -79,6 +82,7 @@ class _Pair:
             accum = w % p.accum_stages
             turn = accum_turns.next(accum)
             yield Wait(self.tmem_empty[accum], turn - 1, ((w // p.accum_stages) & 1) ^ 1)
+            yield Fence(FenceKind.TCGEN05_AFTER)
             for k, count in enumerate(p.counts(w)):
                 stage = count % p.stages
                 phase = turns.next(stage)
@@ -99,8 +103,10 @@ class _Pair:
             accum = w % p.accum_stages
             turn = turns.next(accum)
             yield Wait(self.tmem_full[cta][accum], turn, (w // p.accum_stages) & 1)
+            yield Fence(FenceKind.TCGEN05_AFTER)
             yield Launch(Agent("tcgen05.ld", (Access(self.accum[cta][accum], Mode.READ, turn),), group="ld"))
             yield Join(("ld",))
+            yield Fence(FenceKind.TCGEN05_BEFORE)
             yield Arrive(self.tmem_empty[accum], 32)
             if p.store is Store.TMA:
                 yield from stores(p, warp, taken, cta)

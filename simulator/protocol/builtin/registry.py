@@ -35,6 +35,7 @@ class BuiltIn:
     make: Callable[[tuple[int, ...], Mapping[str, int]], Protocol]
     period: str  # the parameter whose value is the period of the ring
     has_k_blocks: bool = True
+    policy: str = "tilelang"  # of the front end whose kernel it is, for lints
 
     def with_defaults(self, given: Mapping[str, int]) -> dict[str, int]:
         """All parameters. Raises InputError for a name that there is not."""
@@ -113,11 +114,11 @@ BUILT_INS = {
         ),
         BuiltIn(
             "hopper-cooperative", "Hopper GEMM: TMA, two warpgroups on each tile", "CUTLASS sm90 cooperative",
-            _RING, _gemm(hopper_cooperative), "stages",
+            _RING, _gemm(hopper_cooperative), "stages", policy="cutlass",
         ),
         BuiltIn(
             "hopper-pingpong", "Hopper GEMM: TMA, two warpgroups that take tiles in turn", "CUTLASS sm90 ping-pong",
-            _RING, _gemm(hopper_pingpong), "stages",
+            _RING, _gemm(hopper_pingpong), "stages", policy="cutlass",
         ),
         BuiltIn(
             "clc-scheduler", "CLC scheduler warps of a CTA pair; a tile is a grant",
