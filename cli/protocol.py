@@ -15,7 +15,7 @@ from tilesched.verify.protocol_verdict import Subject, Verdict, judge
 
 from .counterexample_format import counterexample_json, counterexample_lines
 from .document import finding_json
-from .options import add_format_arguments, did_you_mean, integer
+from .options import add_format_arguments, add_set_argument, did_you_mean, integer, set_from_args
 
 __all__ = ["add_arguments", "run"]
 
@@ -30,9 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "--protocol", metavar="FILE.py:FUNCTION", help="your own: runs FUNCTION(k_blocks, stages, ...) of FILE.py"
     )
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=N", help="a parameter, such as stages=3; may be repeated"
-    )
+    add_set_argument(parser)
     parser.add_argument("--k-blocks", default="any", metavar="N|any", help="k-blocks of a tile (default: any)")
     parser.add_argument("--tiles", default="any", metavar="N|any", help="tiles of a worker (default: any)")
     parser.add_argument(
@@ -52,8 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Judge, print, and return the exit code. Raises InputError."""
-    given = dict(_assignment(text) for text in args.set)
-    subject = _subject(args, given)
+    subject = _subject(args, set_from_args(args))
     k_blocks, tiles = _count("k-blocks", args.k_blocks, 1), _count("tiles", args.tiles, 0)
     if not subject.has_k_blocks and k_blocks is not None:
         raise InputError(f"k-blocks={k_blocks} means nothing to {subject.name}, which has no k-blocks")
@@ -87,16 +84,6 @@ def _subject(args: argparse.Namespace, given: dict[str, int]) -> Subject:
         varies_period=one.period not in given,
         policy=policy(args.policy or one.policy),
     )
-
-
-def _assignment(text: str) -> tuple[str, int]:
-    name, equals, value = text.partition("=")
-    if not equals or not name.isidentifier():
-        raise InputError(f"set={text[:40]!r} is not NAME=N")
-    try:
-        return name, integer(value)
-    except argparse.ArgumentTypeError as error:
-        raise InputError(f"{name}: {error}") from error
 
 
 def _count(name: str, text: str, low: int) -> int | None:

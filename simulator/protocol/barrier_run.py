@@ -196,7 +196,7 @@ class BarrierRun:
                     role=one.who,
                     phase=phase,
                 )
-            if one.must_not_complete and not any(other.keeps_open() for other in after):
+            if one.must_not_complete and not any(other.keeps_open() for other in after if other is not one):
                 self.report(
                     ProtocolKind.COMPLETES,
                     name,

@@ -70,6 +70,9 @@ class Slot:
     cta: int = 0
     space: Space = Space.SHARED
 
+    def __hash__(self) -> int:
+        return hash((self.name, self.cta))  # quick: it is a key everywhere
+
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
@@ -84,6 +87,9 @@ class Barrier:
     cta: int = 0
     kind: BarrierKind = BarrierKind.MBARRIER
     storage: Slot | None = None
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.cta))  # quick: it is a key everywhere
 
 
 class Mode(Enum):
