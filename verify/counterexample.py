@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tilesched.simulator.protocol.explore import Trail, explore
 from tilesched.simulator.protocol.kinds import ProtocolKind
 from tilesched.simulator.protocol.ordered import check_ordered
+from tilesched.simulator.protocol.program import Protocol
 
 from .protocol_verdict import Subject
 
@@ -37,18 +38,25 @@ class Counterexample:
 
 def smallest_failure(subject: Subject, k_blocks: int, tiles: int) -> Counterexample | None:
     """Shrink a failing shape to the fewest stages, k-blocks and tiles that fail alike; None if it does not fail."""
-    wrong = {finding.kind for finding in check_ordered(subject.make((k_blocks,) * tiles, subject.params))}
+    wrong = {
+        finding.kind
+        for protocol in subject.protocols((k_blocks,) * tiles, subject.params)
+        for finding in check_ordered(protocol)
+    }
     for k, count, params in _by_size(subject, k_blocks, tiles):
-        protocol = subject.make((k,) * count, params)
-        if not wrong & {finding.kind for finding in check_ordered(protocol)}:
-            continue
-        exploration = explore(protocol, max_states=_MAX_STATES)
-        roles = tuple(map(str, protocol.threads))
-        for kind in (*_TELLING, *exploration.found):
-            if kind in exploration.found:
-                return Counterexample(k, count, params, kind, exploration.found[kind], roles)
-        return Counterexample(k, count, params, None, None, roles)
+        for protocol in subject.protocols((k,) * count, params):
+            if wrong & {finding.kind for finding in check_ordered(protocol)}:
+                return _explored(protocol, k, count, params)
     return None
+
+
+def _explored(protocol: Protocol, k_blocks: int, tiles: int, params: Mapping[str, int]) -> Counterexample:
+    exploration = explore(protocol, max_states=_MAX_STATES)
+    roles = tuple(map(str, protocol.threads))
+    for kind in (*_TELLING, *exploration.found):
+        if kind in exploration.found:
+            return Counterexample(k_blocks, tiles, params, kind, exploration.found[kind], roles)
+    return Counterexample(k_blocks, tiles, params, None, None, roles)
 
 
 def _by_size(subject: Subject, k_blocks: int, tiles: int) -> Iterator[tuple[int, int, dict[str, int]]]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from random import Random
 
 from tilesched.simulator.findings import Finding, Severity
-from tilesched.simulator.protocol.anyshape import ShapeVerdict, decide
+from tilesched.simulator.protocol.anyshape import Failure, ShapeVerdict, decide
 from tilesched.simulator.protocol.kinds import ProtocolKind
 from tilesched.simulator.protocol.lint import POLICIES, Policy, find_lints
 from tilesched.simulator.protocol.ordered import check_ordered
+from tilesched.simulator.protocol.outcomes import MAX_OUTCOMES, Outcomes, branches, check_outcomes
 from tilesched.simulator.protocol.program import Protocol
 
 from .rules import RuleReport, explain_failures
@@ -19,6 +21,7 @@ __all__ = ["Subject", "Verdict", "judge"]
 
 _MAX_PERIOD = 32  # k-blocks: the search for a recurrence grows with its third power
 _SECOND_SAMPLE = 200
+_SMALL = 4  # k-blocks, and tiles, of the shapes that are looked at where outcomes are branched
 _LINT_TILES = 6  # of the shape that lints are looked for in: more than twice the accumulator stages in use
 _SEED = 20260  # of the second sample: a run repeats exactly
 
@@ -34,6 +37,17 @@ class Subject:
     has_k_blocks: bool = True
     varies_period: bool = True  # whether the rule may try other values of it
     policy: Policy = POLICIES["none"]  # of lints
+    outcomes: Callable[[tuple[int, ...], Mapping[str, int], Outcomes], Protocol] | None = None
+    """In place of `make` where control depends on timing; `make` is then the first outcome."""
+
+    def protocols(self, k_blocks: tuple[int, ...], params: Mapping[str, int]) -> Iterator[Protocol]:
+        """One protocol for each outcome, up to the limit."""
+        if self.outcomes is None:
+            yield self.make(k_blocks, params)
+            return
+        every = self.outcomes
+        made = branches(lambda outcomes: every(k_blocks, params, outcomes))
+        yield from (protocol for _, protocol in islice(made, MAX_OUTCOMES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +76,8 @@ def _decide(subject: Subject, *, k_blocks: int | None, tiles: int | None) -> Ver
     period = subject.params[subject.period]
     if not subject.has_k_blocks:
         k_blocks = 1
+    if subject.outcomes is not None:
+        return _decide_outcomes(subject, subject.outcomes, k_blocks, tiles)
     if (k_blocks is None or tiles is None) and period > _MAX_PERIOD:
         return Verdict(
             subject, ShapeVerdict(complete=False), (_undecided(subject, f"{period=} is above {_MAX_PERIOD}"),)
@@ -75,6 +91,33 @@ def _decide(subject: Subject, *, k_blocks: int | None, tiles: int | None) -> Ver
             subject, shape, (_undecided(subject, "the state does not recur within the limit; small shapes are clean"),)
         )
     return Verdict(subject, shape, ())
+
+
+def _decide_outcomes(
+    subject: Subject,
+    make: Callable[[tuple[int, ...], Mapping[str, int], Outcomes], Protocol],
+    k_blocks: int | None,
+    tiles: int | None,
+) -> Verdict:
+    """One shape is decided for every outcome; all shapes are not: only small ones are looked at."""
+    small = subject.params[subject.period] + 1
+    shapes = sorted(
+        (k + count, k, count)
+        for k in (range(1, min(small, _SMALL) + 1) if k_blocks is None else (k_blocks,))
+        for count in (range(_SMALL) if tiles is None else (tiles,))
+    )
+    for _, k, count in shapes:
+        verdict = check_outcomes(lambda outcomes, ks=(k,) * count: make(ks, subject.params, outcomes))  # type: ignore[misc]
+        if verdict.findings:
+            failure = Failure(k, count, verdict.findings)
+            return Verdict(subject, ShapeVerdict(failure=failure), verdict.findings)
+        if not verdict.complete:
+            why = f"k_blocks={k}, tiles={count} has more than {verdict.outcomes} outcomes; those judged are clean"
+            return Verdict(subject, ShapeVerdict(complete=False), (_undecided(subject, why),))
+    if k_blocks is None or tiles is None:
+        why = "its control depends on outcomes, which are judged for one shape at a time; small shapes are clean"
+        return Verdict(subject, ShapeVerdict(complete=False), (_undecided(subject, why),))
+    return Verdict(subject, ShapeVerdict(), ())
 
 
 def _undecided(subject: Subject, why: str) -> Finding:

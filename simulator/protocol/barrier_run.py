@@ -58,11 +58,7 @@ class BarrierRun:
             return True
         if phases > len(self.made_by):
             return False
-        return not self._unsure(clock, phases - 1)
-
-    def _unsure(self, clock: Clock, phase: int) -> list[str]:
-        """Who made an ended phase and is not sure to have done so."""
-        return [one.who for one in self.made_by[phase] if one.stamp is None or not reached(clock, [one.stamp])]
+        return all(one.stamp is not None and reached(clock, [one.stamp]) for one in self.made_by[phases - 1])
 
     # -- waits ----------------------------------------------------------------------------------------------------
 
@@ -159,15 +155,18 @@ class BarrierRun:
         article, what = "an", "arrival"
         if not one.arrives:
             article, what = ("an", "announcement of bytes") if isinstance(one.operation, Expect) else ("a", "delivery")
-        without = list(dict.fromkeys(self._unsure(one.clock, phase - 1)))
+        made = [other.who for other in self.made_by[phase - 1]]
+        shown = ", ".join(
+            who + (f" {made.count(who)} times" if made.count(who) > 1 else "") for who in dict.fromkeys(made)
+        )
         self.report(
             ProtocolKind.WRONG_PHASE,
             name,
-            f"{article} {what} of {one.who} on {name} is for phase {phase} but can come while phase {phase - 1} is "
-            f"open, before what that phase is to end with ({', '.join(without)}) (docs/protocol.md rule 9)",
+            f"{article} {what} of {one.who} on {name} can land in phase {phase - 1} or in phase {phase}: nothing orders "
+            f"it after what ends phase {phase - 1} in one run ({shown}) (docs/protocol.md rule 9)",
             role=one.who,
             phase=phase,
-            without=without,
+            made_by=made,
         )
 
     def _check_observed(self, one: Contribution, phase: int) -> None:

@@ -25,6 +25,7 @@ class ProtocolKind(StrEnum):
     OVERWRITTEN = "overwritten"  # a slot is written again before anyone read it
     LAPPED = "lapped"  # the phase after the one that is meant can end before the wait looks (rule 20)
     EARLY_WAIT = "early-wait"  # a wait can look while an earlier phase than it means is open, and pass (rule 17)
+    DOUBLE_ARRIVAL = "double-arrival"  # a thread arrives on a hardware barrier twice in a phase
     EARLY_TX = "early-tx"  # the phase can end before all its bytes are announced (rule 14)
     WRONG_PHASE = "wrong-phase"  # an arrival, or bytes, can land in an earlier phase than meant (rule 9)
     UNOBSERVED = "unobserved"  # an arrival can come before any wait saw the end of the phase before (rule 15)

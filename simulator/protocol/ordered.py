@@ -154,7 +154,17 @@ class Run:
     def _arrive(self, thread: int, who: str, stamp: Stamp, operation: Arrive | Expect) -> None:
         barrier = operation.barrier
         if isinstance(operation, Arrive):
-            self.own[thread, barrier] = self.barriers[barrier].value.phase
+            phase = self.barriers[barrier].value.phase
+            if barrier.kind is BarrierKind.HARDWARE and self.own.get((thread, barrier)) == phase:
+                self.report(
+                    ProtocolKind.DOUBLE_ARRIVAL,
+                    barrier.name,
+                    f"{who} arrives on {barrier.name} for the second time in phase {phase}: its {barrier.count} "
+                    "arrivals can be there without those of the others",
+                    role=who,
+                    phase=phase,
+                )
+            self.own[thread, barrier] = phase
         event = list(self.clocks[thread])
         event[thread] = stamp[1]
         self.lives.use(barrier, who, event, [stamp])
@@ -199,7 +209,10 @@ class Run:
             self.groups.setdefault((thread, agent.group), []).append(stamps)
         home = self.threads[thread].cta
         begun = (thread, self.at[thread] + 1)
-        self._access([Past(who, access, stamps, begun, by_engine=True) for access in agent.accesses], clock)
+        told_by = [f"{signal.barrier.name}@CTA{signal.barrier.cta}" for signal in agent.signals]
+        told_by += [f"{self.threads[thread]}'s wait for {agent.group}"] if agent.group is not None else []
+        told_by += [f"what follows it in {agent.queue}"] if agent.queue is not None else []
+        self._access([Past(who, access, stamps, begun, True, tuple(told_by)) for access in agent.accesses], clock)
         for access in agent.accesses:
             kind = ProtocolKind.IN_FLIGHT if access.slot.cta == home else ProtocolKind.PEER_EXIT
             self.uses.append(_Use(access.slot.cta, kind, f"{who} {access.mode.value} {access.slot.name}", stamps))

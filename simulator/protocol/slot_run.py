@@ -28,6 +28,7 @@ class Past:
     stamps: list[Stamp]
     begun: Stamp  # the operation of the thread
     by_engine: bool = False
+    told_by: tuple[str, ...] = ()  # of an engine: what tells of its end
 
 
 @dataclass(slots=True)
@@ -53,8 +54,9 @@ class SlotRun:
                     ProtocolKind.RACE,
                     name,
                     f"{past.who} {past.access.mode.value} {name}, and {other.who} {other.access.mode.value} it: "
-                    "nothing orders the two",
+                    f"nothing orders the two{_told(other) or _told(past)}",
                     roles=[past.who, other.who],
+                    told_by=[*past.told_by, *other.told_by],
                 )
 
     def record(self, past: Past, report: Report) -> None:
@@ -98,3 +100,10 @@ class SlotRun:
                 f"{who} writes {name} again before anyone read what {last} wrote",
                 role=who,
             )
+
+
+def _told(past: Past) -> str:
+    """How one could know that an engine's access is over."""
+    if not past.by_engine:
+        return ""
+    return f" (the end of {past.who} is told by {', '.join(past.told_by) or 'nothing'})"

@@ -227,9 +227,11 @@ class Space:
         observed = _put(state.observed, which, False) if ends else state.observed
         own, wrong = state.own, None
         if isinstance(operation, Arrive):
+            is_mbarrier = operation.barrier.kind is BarrierKind.MBARRIER
+            if not is_mbarrier and (thread, which, before.phase) in own:
+                wrong = ProtocolKind.DOUBLE_ARRIVAL
             kept = (item for item in own if item[:2] != (thread, which))
             own = tuple(sorted([*kept, (thread, which, before.phase)]))
-            is_mbarrier = operation.barrier.kind is BarrierKind.MBARRIER
             if is_mbarrier and before.phase and not state.observed[which]:
                 wrong = ProtocolKind.UNOBSERVED
         barriers = _put(state.barriers, which, number)
