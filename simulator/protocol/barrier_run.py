@@ -156,14 +156,13 @@ class BarrierRun:
         if not one.arrives:
             article, what = ("an", "announcement of bytes") if isinstance(one.operation, Expect) else ("a", "delivery")
         made = [other.who for other in self.made_by[phase - 1]]
-        shown = ", ".join(
-            who + (f" {made.count(who)} times" if made.count(who) > 1 else "") for who in dict.fromkeys(made)
-        )
+        often = {who: f" {made.count(who)} times" if made.count(who) > 1 else "" for who in made}
+        shown = ", ".join(who + times for who, times in often.items())
         self.report(
             ProtocolKind.WRONG_PHASE,
             name,
-            f"{article} {what} of {one.who} on {name} can land in phase {phase - 1} or in phase {phase}: nothing orders "
-            f"it after what ends phase {phase - 1} in one run ({shown}) (docs/protocol.md rule 9)",
+            f"{article} {what} of {one.who} on {name} can land in phase {phase - 1} or in phase {phase}: nothing "
+            f"orders it after what ends phase {phase - 1} in one run ({shown}) (docs/protocol.md rule 9)",
             role=one.who,
             phase=phase,
             made_by=made,
