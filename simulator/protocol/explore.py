@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from .describe import describe
@@ -43,7 +44,7 @@ class Exploration:
     complete: bool
 
 
-def explore(protocol: Protocol, *, max_states: int = 200_000, until: Collection[str] = ()) -> Exploration:
+def explore(protocol: Protocol, *, max_states: int = 200_000, until: AbstractSet[str] = frozenset()) -> Exploration:
     """Visit all reachable states, up to `max_states`, or only until one of the kinds `until` is found."""
     space = Space(protocol)
     search = _Search(space)

@@ -199,7 +199,8 @@ class _LintRun(Run):
                 self._lint_pair(LintKind.TENSORMAP, name, pair, "no pair of fence.proxy.tensormap between", 30)
         elif space is Space.TMEM and first != second:
             self._check_tcgen05(other, past, clock, pair)
-        if not other.by_engine and self.threads[first].cta != self.threads[second].cta:
+        published = not other.by_engine and other.access.mode is not Mode.READ
+        if published and self.threads[first].cta != self.threads[second].cta:
             self._check_scope(other, past, clock, pair)
 
     def _check_tcgen05(self, other: Past, past: Past, clock: Clock, pair: str) -> None:
