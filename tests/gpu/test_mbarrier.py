@@ -38,6 +38,7 @@ from tilesched.kernels.mbarrier_probe import (
     TEST_WAIT,
     WORDS,
     Acquire,
+    Answer,
     Place,
     Publication,
     Release,
@@ -81,6 +82,10 @@ def record() -> Record:
 def _plain(value: Any) -> Any:
     if isinstance(value, Step):
         return f"{value.operation.name} {value.operand}" + " remote" * value.remote
+    if isinstance(value, Answer):  # of each pair of digits the first is test_wait's
+        pairs = (value.parity_0, value.parity_1, value.by_state)
+        waits = " ".join("--" if pair is None else "".join(str(int(said)) for said in pair) for pair in pairs)
+        return f"{waits} pending={value.pending} state={value.state:#x}"
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     raise TypeError(f"{type(value).__name__} cannot be recorded")
