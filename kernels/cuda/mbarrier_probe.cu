@@ -1,5 +1,4 @@
-// What an mbarrier does on the hardware, from sm_90 on; kernels/mbarrier_probe.py encodes what is asked and reads the
-// answers. Nothing here can hang: every wait ends at a deadline, and both CTAs of a cluster run the same number of
+// What an mbarrier does on the hardware, from sm_90 on; kernels/mbarrier_probe.py asks, and reads the answers. Nothing here can hang: every wait ends at a deadline, and both CTAs of a cluster run the same number of
 // rounds whatever the waits said.
 using u32 = unsigned int;
 using u64 = unsigned long long;
@@ -114,7 +113,7 @@ __device__ __forceinline__ void delay(u64 ns) {
 
 // ---- Sequences of operations
 
-// Numbers as in kernels/mbarrier_probe.py.
+// Numbers as in kernels/mbarrier_program.py.
 enum Operation : int {
   kNothing = 0,
   kInit = 1,
@@ -136,7 +135,7 @@ struct Step {
   int state;    // the step whose state the waits by state ask about, or -1
   int flags;    // bit 0: CTA 1 of the cluster does it to CTA 0's object; bit 1: ask the waits afterwards
 };
-static_assert(sizeof(Step) == 16, "kernels/mbarrier_probe.py writes 16 bytes a step");
+static_assert(sizeof(Step) == 16, "kernels/mbarrier_program.py writes 16 bytes a step");
 
 // What one step gave. Bits of `answers`: test_wait.parity 0, 1, try_wait.parity 0, 1, test_wait, try_wait by state.
 struct Answer {
@@ -144,7 +143,7 @@ struct Answer {
   int answers;  // -1: not asked
   int pending;  // pending_count of a .noComplete arrival's state; else -1
 };
-static_assert(sizeof(Answer) == 16, "kernels/mbarrier_probe.py reads 16 bytes a step");
+static_assert(sizeof(Answer) == 16, "kernels/mbarrier_program.py reads 16 bytes a step");
 
 constexpr int kRemote = 1;
 constexpr int kAsk = 2;
@@ -272,11 +271,12 @@ extern "C" __global__ void __launch_bounds__(32)
 
 // ---- How long try_wait waits
 
-// One question a CTA of 64 threads. hint_ns: -1 no hint, -2 test_wait. arrives_ns: when thread 32 ends the phase after
-// thread 0 began to wait; 0: never. Up to `samples` waits each: took_ns [questions][samples], answer [questions]
-// [samples] (-1: not asked any more).
+// One question a CTA of 64 threads. hint_ns: -1 no hint, -2 test_wait. Thread 32 ends `arrivals` phases in a row,
+// arrives_ns after thread 0 began to wait; 0: never. Up to `samples` waits for phase 0 each: took_ns [questions]
+// [samples], answer [questions][samples] (-1: not asked any more).
 extern "C" __global__ void __launch_bounds__(64)
-    tilesched_wait_times(int samples, const int* hint_ns, const int* arrives_ns, int* took_ns, int* answer) {
+    tilesched_wait_times(int samples, const int* hint_ns, const int* arrives_ns, const int* arrivals, int* took_ns,
+                         int* answer) {
   __shared__ u64 object;
   const u32 bar = shared_address(&object);
   const int hint = hint_ns[blockIdx.x];
@@ -290,7 +290,7 @@ extern "C" __global__ void __launch_bounds__(64)
   __syncthreads();
   if (threadIdx.x == 32 && arrives > 0) {
     delay(arrives);
-    arrive(bar, 1);
+    for (int i = 0; i < arrivals[blockIdx.x]; ++i) arrive(bar, 1);
   }
   if (threadIdx.x != 0) return;
   bool ended = false;

@@ -38,17 +38,16 @@ from tilesched.kernels.mbarrier_probe import (
     TEST_WAIT,
     WORDS,
     Acquire,
-    Answer,
     Place,
     Publication,
     Release,
-    Step,
     WaitTime,
     elect,
     publish,
     run_programs,
     time_waits,
 )
+from tilesched.kernels.mbarrier_program import Answer, Step
 from tilesched.simulator.protocol.mbarrier import Fault
 
 pytestmark = pytest.mark.gpu
@@ -115,6 +114,18 @@ def test_b_waits_that_ask_two_phases_late(case: Case, gpu: IsolatedGpu, record: 
     """Documented: the answers for the open phase (false) and the one before (true). Observed: older ones are answered
     by one bit, for parities and states alike: as the open phase is, or the one before."""
     check_case(gpu, record, "b", case)
+
+
+def test_b_a_waiter_that_is_lapped_while_it_waits(gpu: IsolatedGpu, record: Record) -> None:
+    """Nothing is documented: a wait for phase 0, in progress while several phases end one behind the other. If three
+    end, parity lets it pass, though for another phase; if two end, it passes only if it looked between them."""
+    repeats = 32
+    questions = [WaitTime(NO_HINT, 20_000, arrivals=laps) for laps in (2, 3) for _ in range(repeats)]
+    waited = gpu.call(time_waits, questions, samples=1000)
+    assert not isinstance(waited, LaunchFailed)
+    ended = [one.answers[-1] for one in waited]
+    record("b: lapped while waiting", {"repeats": repeats, "2 laps": sum(ended[:repeats]), "3": sum(ended[repeats:])})
+    assert all(ended[repeats:])
 
 
 @pytest.mark.parametrize("refused", BEYOND_THE_RANGE, ids=named)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tilesched.kernels.mbarrier_probe import Operation, Step
+from tilesched.kernels.mbarrier_program import Operation, Step
 from tilesched.simulator.protocol.mbarrier import MAX_COUNT, FaultKind
 
 

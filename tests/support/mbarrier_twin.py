@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from hypothesis import strategies as st
 
-from tilesched.kernels.mbarrier_probe import REMOTE, Answer, Operation, Step
+from tilesched.kernels.mbarrier_program import REMOTE, Answer, Operation, Step
 from tilesched.simulator.protocol.mbarrier import MAX_COUNT, Mbarrier
 
 MAX_COPY = 1024  # bytes, in steps of 16

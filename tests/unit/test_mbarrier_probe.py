@@ -27,22 +27,18 @@ from tilesched.kernels.build import CUDA_DIR
 from tilesched.kernels.launch import POISON_BYTE
 from tilesched.kernels.mbarrier_probe import (
     Acquire,
-    Answer,
     Election,
-    Operation,
     Outcome,
     Place,
     Publication,
     Release,
-    Step,
     WaitTime,
-    decode_answers,
     elect,
-    encode_programs,
     publish,
     run_programs,
     time_waits,
 )
+from tilesched.kernels.mbarrier_program import Answer, Operation, Step, decode_answers, encode_programs
 from tilesched.simulator.errors import InputError
 from tilesched.simulator.protocol.mbarrier import Fault, Mbarrier
 
@@ -226,7 +222,8 @@ class FakeGpu:
                 elected[number, :, lane] = lane == highest
 
     def wait_times(self, grid: int, block: int, scalars: list[int], inputs: Arrays, outputs: Arrays) -> None:
-        (hints, arrives), (took, answers) = inputs, outputs
+        (hints, arrives, arrivals), (took, answers) = inputs, outputs
+        assert arrivals.tolist() == [1, 2]
         assert (grid, block, *scalars) == (len(hints), 64, took.shape[1])
         took[...] = answers[...] = -1
         took[:, :2] = np.stack([hints, arrives], 1)
@@ -257,9 +254,9 @@ def test_elections_come_back(fake_gpu: None) -> None:
 
 
 def test_wait_times_come_back(fake_gpu: None) -> None:
-    assert time_waits([WaitTime(-1, 0), WaitTime(5, 9)], samples=3) == [
+    assert time_waits([WaitTime(-1, 0), WaitTime(5, 9, arrivals=2)], samples=3) == [
         WaitTime(-1, 0, answers=(False,), took_ns=(-1,)),
-        WaitTime(5, 9, answers=(False, True), took_ns=(5, 9)),
+        WaitTime(5, 9, 2, answers=(False, True), took_ns=(5, 9)),
     ]
 
 
