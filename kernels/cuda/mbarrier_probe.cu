@@ -1,5 +1,6 @@
-// What an mbarrier does on the hardware, from sm_90 on; kernels/mbarrier_probe.py asks, and reads the answers. Nothing here can hang: every wait ends at a deadline, and both CTAs of a cluster run the same number of
-// rounds whatever the waits said.
+// What an mbarrier does on the hardware, from sm_90 on; kernels/mbarrier_probe.py asks, and reads the answers. Nothing
+// here can hang: loops of waits end at a deadline, and both CTAs of a cluster run the same number of rounds whatever
+// the waits said.
 using u32 = unsigned int;
 using u64 = unsigned long long;
 
@@ -10,15 +11,15 @@ constexpr int kMaxCopy = 1024;          // bytes of a bulk copy
 
 // ---- One function an instruction. `bar` is a shared address: of this CTA, or of the cluster where it says remote.
 
-#define GIVES_STATE(name, instruction)                                                                     \
-  __device__ __forceinline__ u64 name(u32 bar, u32 operand) {                                              \
-    u64 state;                                                                                             \
-    asm volatile(instruction " %0, [%1], %2;" : "=l"(state) : "r"(bar), "r"(operand) : "memory");         \
-    return state;                                                                                          \
+#define GIVES_STATE(name, instruction)                                                                      \
+  __device__ __forceinline__ u64 name(u32 bar, u32 operand) {                                               \
+    u64 state;                                                                                              \
+    asm volatile(instruction " %0, [%1], %2;" : "=l"(state) : "r"(bar), "r"(operand) : "memory");           \
+    return state;                                                                                           \
   }
-#define GIVES_NOTHING(name, instruction, operands)                                       \
-  __device__ __forceinline__ void name(u32 bar, u32 operand) {                           \
-    asm volatile(instruction " " operands ";" ::"r"(bar), "r"(operand) : "memory");      \
+#define GIVES_NOTHING(name, instruction, operands)                                                          \
+  __device__ __forceinline__ void name(u32 bar, u32 operand) {                                              \
+    asm volatile(instruction " " operands ";" ::"r"(bar), "r"(operand) : "memory");                         \
   }
 #define ANSWERS(name, instruction, type, constraint)                                                        \
   __device__ __forceinline__ bool name(u32 bar, type which) {                                               \
@@ -53,10 +54,9 @@ ANSWERS(test_parity, "mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2", u3
 ANSWERS(test_state, "mbarrier.test_wait.shared::cta.b64 p, [%1], %2", u64, "l")
 ANSWERS(try_parity, "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2", u32, "r")
 ANSWERS(try_parity_cluster, "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2", u32, "r")
-// The hint keeps the wait for an open phase short.
-ANSWERS(try_parity_at_once, "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2, 0", u32, "r")
-ANSWERS(try_state_at_once, "mbarrier.try_wait.shared::cta.b64 p, [%1], %2, 0", u64, "l")
+ANSWERS(try_state, "mbarrier.try_wait.shared::cta.b64 p, [%1], %2", u64, "l")
 
+// ptxas makes three instructions of this for sm_90: a try_wait without a hint, a sleep of up to the hint, a test_wait.
 __device__ __forceinline__ bool try_parity_hint(u32 bar, u32 parity, u32 hint_ns) {
   u32 answer;
   asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2, %3; selp.u32 %0, 1, 0, p;}"
@@ -206,11 +206,11 @@ __device__ int ask(u32 bar, const Step& step, const Answer* answers) {
   int bits = 0;
   for (u32 parity = 0; parity < 2; ++parity) {
     bits |= test_parity(bar, parity) << parity;
-    bits |= try_parity_at_once(bar, parity) << (2 + parity);
+    bits |= try_parity(bar, parity) << (2 + parity);
   }
   if (step.state >= 0) {
     const u64 state = answers[step.state].state;
-    bits |= test_state(bar, state) << 4 | try_state_at_once(bar, state) << 5;
+    bits |= test_state(bar, state) << 4 | try_state(bar, state) << 5;
   }
   return bits;
 }
