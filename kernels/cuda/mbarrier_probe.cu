@@ -173,9 +173,10 @@ __device__ void do_local(const Step& step, u32 bar, u32 target, Answer& answer) 
     case kExpect: expect(bar, step.operand); break;
     case kComplete: complete(bar, step.operand); break;
     case kCopy:
-      asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(target),
-                   "l"(__cvta_generic_to_global(copy_source)), "r"(step.operand), "r"(bar)
-                   : "memory");
+      asm volatile(
+          "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(target),
+          "l"(__cvta_generic_to_global(copy_source)), "r"(step.operand), "r"(bar)
+          : "memory");
       delay(kCopyNs);
       break;
     default: break;

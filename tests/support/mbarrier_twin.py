@@ -66,7 +66,7 @@ def model_answers(
 Choice = tuple[Operation, str, int, int, bool]
 """Operation, which operand of the range, a number for "any", a number that picks the state, remote if it can be."""
 
-_CHOICES = st.tuples(
+_CHOICES: st.SearchStrategy[Choice] = st.tuples(
     st.sampled_from([*_TRANSITIONS] * 3 + [Operation.INVAL]),
     st.sampled_from(["settle", "settle", "settle", "low", "high", "any"]),
     st.integers(1, MAX_COUNT),

@@ -132,7 +132,7 @@ def test_random_programs_tell_a_wrong_model_apart(mutant: type[Mbarrier]) -> Non
             return True
 
     quick = settings(
-        max_examples=300, phases=[Phase.generate], suppress_health_check=list(HealthCheck), derandomize=True
+        max_examples=2000, phases=[Phase.generate], suppress_health_check=list(HealthCheck), derandomize=True
     )
     find(defined_programs(), differs, settings=quick)
 
