@@ -148,6 +148,7 @@ static_assert(sizeof(Answer) == 16, "kernels/mbarrier_program.py reads 16 bytes 
 constexpr int kRemote = 1;
 constexpr int kAsk = 2;
 constexpr u64 kCopyNs = 100'000;  // by then a copy of kMaxCopy bytes has landed, with a wide margin
+constexpr u64 kRemoteNs = 5000;  // a remote operation lands some time after a cluster barrier, seen on an H200
 
 __device__ __align__(128) unsigned char copy_source[kMaxCopy];
 
@@ -240,6 +241,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(1)
     if (!remote && rank == 0) do_local(step, bar, leader_target, answer);
     cluster_barrier();
     if (rank == 0) {
+      if (remote) delay(kRemoteNs);
       answers[i].state = answer.state;
       if (step.flags & kAsk) answer.answers = ask(bar, step, answers);
       answers[i] = answer;

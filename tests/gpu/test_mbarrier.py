@@ -130,15 +130,15 @@ def test_b_a_waiter_that_is_lapped_while_it_waits(gpu: IsolatedGpu, record: Reco
 
 
 @pytest.mark.parametrize("refused", BEYOND_THE_RANGE, ids=named)
-def test_c_beyond_the_range_the_launch_fails(refused: Refused, gpu: IsolatedGpu, record: Record) -> None:
-    """Documented: undefined. Observed for 2 arrivals with 1 pending and for bytes above the range, expected of the
-    others: the launch fails; nothing wraps around."""
+def test_c_beyond_the_range(refused: Refused, gpu: IsolatedGpu, record: Record) -> None:
+    """Documented: undefined. Observed: the launch fails for more arrivals than are pending, and for bytes below the
+    range; bytes above it go on, with the phase open. The model calls all of them faults."""
     result = gpu.call(run_programs, [refused.program])
     record(f"c: {refused.name}", {"program": refused.program, "observed": result})
     with pytest.raises(Fault) as fault:
         model_answers(refused.program)
     assert fault.value.kind is refused.kind
-    assert isinstance(result, LaunchFailed)
+    assert isinstance(result, LaunchFailed) == refused.fails
 
 
 @pytest.mark.parametrize("case", NEGATIVE_BYTES, ids=named)
@@ -170,10 +170,12 @@ def test_e_elect_sync_takes_the_lowest_lane(late: bool, gpu: IsolatedGpu, record
 
 
 def test_e_elect_sync_by_a_lane_outside_its_mask(gpu: IsolatedGpu, record: Record) -> None:
-    """Documented: undefined. Observed: the launch fails (illegal instruction)."""
+    """Documented: undefined. Observed, the whole warp executing it: a lane of the mask is elected; with other code the
+    launch failed (illegal instruction). Nothing may rest on either."""
     result = gpu.call(elect, [0x0000FFFF], outside=True)
     record("e: outside", result)
-    assert isinstance(result, LaunchFailed)
+    if not isinstance(result, LaunchFailed):
+        assert all(election.elected == (0,) for election in result[0])
 
 
 def test_f_a_wait_ends_without_an_answer(gpu: IsolatedGpu, record: Record) -> None:
@@ -206,8 +208,8 @@ CLUSTER_SCOPE = (Release.RELEASE_CLUSTER, Acquire.ACQUIRE_CLUSTER)
 
 
 def test_g_what_a_waiter_sees_of_another_ctas_data(gpu: IsolatedGpu, record: Record) -> None:
-    """Documented: with .cluster on both sides, all of it; with .cta, or relaxed, nothing is promised. Expected of
-    .cta: that it usually works."""
+    """Documented: with .cluster on both sides, all of it; with .cta, or relaxed, nothing is promised. Observed: data in
+    shared memory are seldom stale, data in global memory nearly always when the waiter acquires with .cta."""
     ways = [Publication(*way) for way in product(Place, Release, Acquire)]
     copies, rounds = 6, 300
     outcomes = gpu.call(publish, ways * copies, rounds=rounds)
@@ -219,7 +221,7 @@ def test_g_what_a_waiter_sees_of_another_ctas_data(gpu: IsolatedGpu, record: Rec
     for way, count in stale.items():
         if (way.release, way.acquire) == CLUSTER_SCOPE:
             assert count == 0
-        elif way.release is not Release.RELAXED_CLUSTER:
+        elif way.place is not Place.GLOBAL:
             assert 2 * count < words, way
 
 
