@@ -148,7 +148,6 @@ static_assert(sizeof(Answer) == 16, "kernels/mbarrier_program.py reads 16 bytes 
 constexpr int kRemote = 1;
 constexpr int kAsk = 2;
 constexpr u64 kCopyNs = 100'000;  // by then a copy of kMaxCopy bytes has landed, with a wide margin
-constexpr u64 kRemoteNs = 5000;  // a remote operation lands some time after a cluster barrier, seen on an H200
 
 __device__ __align__(128) unsigned char copy_source[kMaxCopy];
 
@@ -241,13 +240,12 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(1)
     if (!remote && rank == 0) do_local(step, bar, leader_target, answer);
     cluster_barrier();
     if (rank == 0) {
-      if (remote) delay(kRemoteNs);
       answers[i].state = answer.state;
       if (step.flags & kAsk) answer.answers = ask(bar, step, answers);
       answers[i] = answer;
     }
+    cluster_barrier();  // the next step waits for the answers, which a try_wait could see; and a CTA ends after the peer
   }
-  cluster_barrier();  // the peer's memory stays until nothing can touch it
 }
 
 // ---- elect.sync

@@ -1,8 +1,8 @@
 """What an mbarrier does on a GPU from sm_90 on, and that the model does the same.
 
 Answers the questions (a) to (g) that the PTX ISA leaves open, one test each. "Documented" is what PTX ISA 9.1
-promises; "observed" is what an H200 did, which the model follows and which another GPU need not do; "expected" is what
-the model has where none was asked yet. With MBARRIER_OBSERVATIONS=FILE every raw answer is written there as JSON, also
+promises; "observed" is what an H200 did, which the model follows and which another GPU need not do.
+With MBARRIER_OBSERVATIONS=FILE every raw answer is written there as JSON, also
 of tests that fail.
 """
 
@@ -112,13 +112,13 @@ def test_a_expect_tx_that_brings_the_bytes_to_zero(case: Case, gpu: IsolatedGpu,
 
 @pytest.mark.parametrize("case", LATE_WAITS, ids=named)
 def test_b_waits_that_ask_two_phases_late(case: Case, gpu: IsolatedGpu, record: Record) -> None:
-    """Documented: the answers for the open phase (false) and the one before (true). Expected: older ones are answered
+    """Documented: the answers for the open phase (false) and the one before (true). Observed: older ones are answered
     by one bit, for parities and states alike: as the open phase is, or the one before."""
     check_case(gpu, record, "b", case)
 
 
 def test_b_a_waiter_that_is_lapped_while_it_waits(gpu: IsolatedGpu, record: Record) -> None:
-    """Nothing is documented: a wait for phase 0, in progress while several phases end one behind the other. Expected:
+    """Nothing is documented: a wait for phase 0, in progress while several phases end one behind the other. Observed:
     if three end, parity lets it pass, though for another phase; if two end, it passes only if it looked between."""
     repeats = 32
     questions = [WaitTime(NO_HINT, 20_000, arrivals=laps) for laps in (2, 3) for _ in range(repeats)]
@@ -149,7 +149,7 @@ def test_d_bytes_that_land_before_they_are_announced(case: Case, gpu: IsolatedGp
 
 @pytest.mark.parametrize("late", [False, True])
 def test_e_elect_sync_takes_the_lowest_lane(late: bool, gpu: IsolatedGpu, record: Record) -> None:
-    """Documented: one lane of the mask, the same for the same mask. Expected: the lowest, also if it comes last."""
+    """Documented: one lane of the mask, the same for the same mask. Observed: the lowest, also if it comes last."""
     masks = [2**32 - 1, *(1 << lane for lane in range(32)), *(2**32 - 2**lane for lane in range(1, 32))]
     masks += [
         0x80000001,
@@ -209,7 +209,8 @@ CLUSTER_SCOPE = (Release.RELEASE_CLUSTER, Acquire.ACQUIRE_CLUSTER)
 
 def test_g_what_a_waiter_sees_of_another_ctas_data(gpu: IsolatedGpu, record: Record) -> None:
     """Documented: with .cluster on both sides, all of it; with .cta, or relaxed, nothing is promised. Observed: data in
-    shared memory are seldom stale, data in global memory nearly always when the waiter acquires with .cta."""
+    shared memory are seldom stale, data in global memory are in four to nine of ten words where the waiter, which has
+    the old ones in its L1 cache, acquires with .cta, whatever the release."""
     ways = [Publication(*way) for way in product(Place, Release, Acquire)]
     copies, rounds = 6, 300
     outcomes = gpu.call(publish, ways * copies, rounds=rounds)

@@ -44,14 +44,14 @@ CASES = {
     "one accumulator": gemm_1cta(params(2, 1, 1, Store.DIRECT)),
     "cooperative": hopper_cooperative(GemmParams(k_blocks=2, work=TWO, stages=2)),
     "ping-pong": hopper_pingpong(GemmParams(k_blocks=2, work=TWO, stages=2)),
-    "pair, one tile": gemm_2cta(params(1, 1, 1, Store.DIRECT, ONE)),
 }
 if os.environ.get("TILESCHED_PROFILE", "dev") != "dev":  # more than a minute for these
     CASES["one stage"] = gemm_1cta(params(1, 2, 2, Store.DIRECT))
     CASES["stores by TMA"] = gemm_1cta(params(2, 1, 2, Store.TMA))
-    CASES["answers"] = clc_scheduler(ClcParams(grants=0, slots=1, epilogue_warps=1))
+    CASES["pair, one tile"] = gemm_2cta(params(1, 1, 1, Store.DIRECT, ONE))
 if os.environ.get("TILESCHED_PROFILE") == "deep":  # many minutes
     CASES["pair, two tiles"] = gemm_2cta(params(1, 1, 1, Store.DIRECT))
+    CASES["answers, none granted"] = clc_scheduler(ClcParams(grants=0, slots=1, epilogue_warps=1))
     CASES["answers, one granted"] = clc_scheduler(ClcParams(grants=1, slots=1, epilogue_warps=1))
 
 
