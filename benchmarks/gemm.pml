@@ -19,7 +19,11 @@
 #define ROLES(cta) (WARPS + 2 - (cta)) /* the MMA warp is in CTA 0 */
 #define A_BYTES 1
 #define B_BYTES 2
-#define COMMIT 255
+#if LOADS < 255 * STAGES && TILES < 255
+#define Phase byte
+#else
+#define Phase short
+#endif
 
 #ifndef LOADED_COUNT
 #define LOADED_COUNT CTAS
@@ -35,11 +39,12 @@
 #endif
 
 /* `phase` counts completed phases; hardware keeps its low bit, and waits look at nothing else.
-   `seen`: a wait has seen the end of the phase before the open one. */
-typedef Mbarrier { short phase; short tx; byte pending; bit seen }
+   `seen`: a wait has seen the end of the phase before the open one. `tx` may be negative: it is kept modulo 32, out of
+   its reach, and only compared with 0. */
+typedef Mbarrier { Phase phase; unsigned pending : 4; unsigned tx : 5; bit seen }
 
 /* `version` counts writes; `fresh`: the last one was not read yet. In flight: launched and not ended. */
-typedef Slot { short version; byte writes; byte reads; bit fresh }
+typedef Slot { Phase version; unsigned writes : 4; unsigned reads : 4; bit fresh }
 
 Mbarrier loaded[STAGES];      /* of CTA 0: copies of both CTAs deliver to it */
 Mbarrier consumed[RING];      /* of each CTA: [cta * STAGES + stage] */
@@ -47,11 +52,11 @@ Mbarrier tmem_full[CTAS * ACCUMS];
 Mbarrier tmem_empty[ACCUMS];  /* of CTA 0 */
 Slot a[RING], b[RING], accum[CTAS * ACCUMS];
 
-chan pipe = [STAGES + ACCUMS] of { byte, short, byte }; /* tensor pipe, in issue order: stage or COMMIT, count, tile */
-byte freeing[RING], filling[CTAS * ACCUMS];             /* arrivals of ended MMAs and commits that have not come yet */
-byte at_end, left[CTAS];                                /* roles at the cluster barrier, and gone */
-hidden byte used, of_tile, i;                           /* scratch within a step */
-hidden short of_count;
+chan pipe = [STAGES + ACCUMS] of { short };  /* tensor pipe, in issue order: count of an MMA, or -1 - tile of a commit */
+byte freeing[RING], filling[CTAS * ACCUMS];  /* arrivals of ended MMAs and commits that have not come yet */
+byte at_end, left[CTAS];                     /* roles at the cluster barrier, and gone */
+hidden byte i, stage, acc;                   /* scratch within a step */
+hidden short item, turn;
 
 /* ---- mbarrier -------------------------------------------------------------------------------------------------- */
 
@@ -69,7 +74,7 @@ inline arrive(bar, expected) {
     settle(bar, expected)
 }
 
-inline expect(bar, bytes, expected) { bar.tx = bar.tx + (bytes); settle(bar, expected) }
+inline expect(bar, bytes, expected) { bar.tx = (bar.tx + 32 + (bytes)) % 32; settle(bar, expected) }
 
 /* A wait on a parity passes iff it is not that of the open phase. If the barrier is past the phase after the one that
    is meant, the parity is aliased (lapped), whether the wait passes or not: the step is possible and its assertion fails. */
@@ -191,9 +196,9 @@ proctype Tma(byte cta) {
 
 #define COUNT (tile * K_BLOCKS + k)
 #ifdef MUTANT_STAGE_FROM_K
-#define USED (k % STAGES)
+#define USED_BY(count) (((count) % K_BLOCKS) % STAGES)
 #else
-#define USED STAGE_OF(COUNT)
+#define USED_BY(count) STAGE_OF(count)
 #endif
 #if defined(MUTANT_FLIP_LOADED)
 #define LOADED_PARITY ((PHASE_OF(COUNT) & 1) ^ 1)
@@ -231,21 +236,22 @@ proctype Mma() {
 #ifndef MUTANT_NO_WAIT_LOADED
            passed(loaded[STAGE_OF(COUNT)], PHASE_OF(COUNT));
 #endif
+           stage = USED_BY(COUNT);
            i = 0;
            do
            :: i < CTAS ->
-              launch_read(a[i * STAGES + USED]); launch_read(b[i * STAGES + USED]);
+              launch_read(a[i * STAGES + stage]); launch_read(b[i * STAGES + stage]);
               launch_update(accum[i * ACCUMS + tile % ACCUMS]);
 #ifdef MUTANT_EARLY_RELEASE_MMA
-              arrive(consumed[i * STAGES + USED], CONSUMED_COUNT);
+              arrive(consumed[i * STAGES + stage], CONSUMED_COUNT);
 #endif
               i++
            :: else -> break
            od;
-           pipe!USED, COUNT, tile;
+           pipe!COUNT;
            k++;
            if
-           :: k == K_BLOCKS -> pipe!COMMIT, 0, tile
+           :: k == K_BLOCKS -> pipe!(-1 - tile)
            :: else
            fi
           }
@@ -297,31 +303,32 @@ proctype Epilogue(byte cta) {
 
 #define COPY(slot, at, bytes) \
     :: d_step { slot[at].writes > 0 -> end_write(slot[at]); \
-        loaded[(at) % STAGES].tx = loaded[(at) % STAGES].tx - bytes; settle(loaded[(at) % STAGES], LOADED_COUNT) }
+        expect(loaded[(at) % STAGES], -bytes, LOADED_COUNT) }
 #define STAGE(at) COPY(a, at, A_BYTES) COPY(b, at, B_BYTES) \
     :: d_step { freeing[at] > 0 -> freeing[at]--; arrive(consumed[at], CONSUMED_COUNT) }
 #define FULL(at) :: d_step { filling[at] > 0 -> filling[at]--; arrive(tmem_full[at], 1) }
 
 inline end_mma() {
+    stage = USED_BY(item); acc = (item / K_BLOCKS) % ACCUMS; turn = item / K_BLOCKS / ACCUMS;
     i = 0;
     do
     :: i < CTAS ->
-       end_read(a[i * STAGES + used], PHASE_OF(of_count)); end_read(b[i * STAGES + used], PHASE_OF(of_count));
+       end_read(a[i * STAGES + stage], PHASE_OF(item)); end_read(b[i * STAGES + stage], PHASE_OF(item));
        if
-       :: of_count % K_BLOCKS == 0 ->
-          check_write(accum[i * ACCUMS + of_tile % ACCUMS], of_tile / ACCUMS);
-          end_write(accum[i * ACCUMS + of_tile % ACCUMS])
+       :: item % K_BLOCKS == 0 ->  /* the first of a tile writes the accumulator anew */
+          check_write(accum[i * ACCUMS + acc], turn);
+          end_write(accum[i * ACCUMS + acc])
        :: else ->
-          assert(accum[i * ACCUMS + of_tile % ACCUMS].version == of_tile / ACCUMS + 1);
-          accum[i * ACCUMS + of_tile % ACCUMS].writes--
+          assert(accum[i * ACCUMS + acc].version == turn + 1);
+          accum[i * ACCUMS + acc].writes--
        fi;
 #if defined(MUTANT_RELEASE_LEADER_ONLY)
        if
-       :: i == 0 -> freeing[used]++
+       :: i == 0 -> freeing[stage]++
        :: else
        fi;
 #elif !defined(MUTANT_NO_RELEASE) && !defined(MUTANT_EARLY_RELEASE_MMA)
-       freeing[i * STAGES + used]++;
+       freeing[i * STAGES + stage]++;
 #endif
        i++
     :: else -> break
@@ -329,9 +336,10 @@ inline end_mma() {
 }
 
 inline end_commit() {
+    acc = (-1 - item) % ACCUMS;
     i = 0;
     do
-    :: i < CTAS -> filling[i * ACCUMS + of_tile % ACCUMS]++; i++
+    :: i < CTAS -> filling[i * ACCUMS + acc]++; i++
     :: else -> break
     od
 }
@@ -340,9 +348,9 @@ active proctype Engine() {
 end:
     do
     :: d_step {
-        pipe?used, of_count, of_tile ->
+        pipe?item ->
         if
-        :: used == COMMIT -> end_commit()
+        :: item < 0 -> end_commit()
         :: else -> end_mma()
         fi
        }
