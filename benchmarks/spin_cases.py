@@ -42,8 +42,10 @@ class Shape:
         ]
 
     def __str__(self) -> str:
-        warps = f", {self.warps} epilogue warps" if self.warps > 1 else ""
-        return f"{self.ctas} CTA, {self.stages} stages, {self.k_blocks} k-blocks, {self.tiles} tiles{warps}"
+        counts = [("CTA", self.ctas), ("stage", self.stages), ("k-block", self.k_blocks), ("tile", self.tiles)]
+        if self.warps > 1:
+            counts.append(("epilogue warp", self.warps))
+        return ", ".join(f"{count} {name}{'s' * (count > 1)}" for name, count in counts)
 
 
 @dataclass(frozen=True, slots=True)
