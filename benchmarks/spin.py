@@ -217,12 +217,12 @@ def main() -> int:
 def show_verdicts(show: Callable[..., None], limits: Limits) -> int:
     """Show the table. Returns 0 if all rows agree, 1 if one does not, 3 if SPIN met a limit in one."""
     version = subprocess.run(["spin", "-V"], check=True, capture_output=True, text=True).stdout.split(" -- ")[0].strip()
+    command = f"python benchmarks/spin.py --write --megabytes {limits.megabytes} --seconds {limits.seconds}"
     show(
         HEADING,
         "",
-        f"`python benchmarks/spin.py --write --megabytes {limits.megabytes} --seconds {limits.seconds}` on {machine()}, {version}, {time.strftime('%Y-%m-%d')}. One epilogue "
-        f"warp a CTA unless said, direct stores, two accumulator stages. Verdicts; – is an explorer that met its "
-        f"limit of {EXPLORED} states:",
+        f"`{command}` on {machine()}, {version}, {time.strftime('%Y-%m-%d')}. One epilogue warp a CTA unless said, direct "
+        f"stores, two accumulator stages. Verdicts; – is an explorer that met its limit of {EXPLORED} states:",
         "",
         "| change | shape | SPIN | our checker | our explorer | agree |",
         "| --- | --- | --- | --- | --- | --- |",
