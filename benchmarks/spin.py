@@ -189,10 +189,11 @@ def measure(shapes: Sequence[Shape], limits: Limits) -> Iterator[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
+    mode.add_argument("--verdicts", action="store_true", help="only the table of verdicts")
     parser.add_argument("--megabytes", type=int, default=4096, help="limit of the verifier's memory")
     parser.add_argument("--seconds", type=int, default=600, help="limit of a run of the verifier")
-    parser.add_argument("--verdicts", action="store_true", help="only the table of verdicts")
     args = parser.parse_args()
     missing = [tool for tool in ("spin", "gcc") if shutil.which(tool) is None]
     if missing:
@@ -208,7 +209,7 @@ def main() -> int:
     verdict = show_verdicts(show, limits)
     if not args.verdicts:
         show_speed(show, limits)
-    if args.write and not args.verdicts:
+    if args.write:
         before = RESULTS.read_text().split(HEADING)[0].rstrip() if RESULTS.exists() else "# Results"
         RESULTS.write_text(f"{before}\n\n" + "\n".join(lines) + "\n")
     return verdict
@@ -221,8 +222,8 @@ def show_verdicts(show: Callable[..., None], limits: Limits) -> int:
     show(
         HEADING,
         "",
-        f"`{command}` on {machine()}, {version}, {time.strftime('%Y-%m-%d')}. One epilogue warp a CTA unless said, direct "
-        f"stores, two accumulator stages. Verdicts; – is an explorer that met its limit of {EXPLORED} states:",
+        f"`{command}` on {machine()}, {version}, {time.strftime('%Y-%m-%d')}. One epilogue warp a CTA unless said, "
+        f"direct stores, two accumulator stages. Verdicts; – is an explorer that met its limit of {EXPLORED} states:",
         "",
         "| change | shape | SPIN | our checker | our explorer | agree |",
         "| --- | --- | --- | --- | --- | --- |",
