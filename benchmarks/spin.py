@@ -71,15 +71,15 @@ class SpinRun:
     megabytes: float
 
 
-def run_spin(macros: Sequence[str], limits: Limits) -> SpinRun:
-    """Generate, compile and run the verifier. Raises CalledProcessError if the text does not compile."""
+def run_spin(macros: Sequence[str], limits: Limits, *, optimise: str = "-O2") -> SpinRun:
+    """Generate, compile (with an option of gcc) and run the verifier. Raises CalledProcessError if the text does not compile."""
     with tempfile.TemporaryDirectory() as folder:
 
         def call(*command: str) -> None:
             subprocess.run(command, cwd=folder, check=True, capture_output=True)
 
         call("spin", "-a", *macros, str(MODEL))
-        call("gcc", "-O2", "-DSAFETY", f"-DMEMLIM={limits.megabytes}", "-o", "pan", "pan.c")
+        call("gcc", optimise, "-DSAFETY", f"-DMEMLIM={limits.megabytes}", "-o", "pan", "pan.c")
         begin = cpu_of_children()
         done = subprocess.run(  # on SIGINT the verifier stops and reports what it has
             ["timeout", "--signal=INT", str(limits.seconds), "./pan", f"-m{DEPTH}", "-w24"],
@@ -130,7 +130,7 @@ def compare(case: Case, limits: Limits) -> tuple[bool | None, str]:
     """Whether all that have a verdict agree, None if SPIN has none; and the row of the table."""
     protocol = case.edit(case.shape.protocol(), case.shape)
     named = [f"-D{macro}" if "=" in macro else f"-DMUTANT_{macro}" for macro in case.macros]
-    spin = run_spin([*case.shape.macros(), *named], limits)
+    spin = run_spin([*case.shape.macros(), *named], limits, optimise="-O0")  # small: compiling takes longest
     kinds = our_kinds(protocol)
     explored = explore(protocol, max_states=EXPLORED)
     verdicts = {bool(kinds), spin.answer is Answer.FINDING}
