@@ -72,7 +72,7 @@ class SpinRun:
 
 
 def run_spin(macros: Sequence[str], limits: Limits, *, optimise: str = "-O2") -> SpinRun:
-    """Generate, compile (with an option of gcc) and run the verifier. Raises CalledProcessError if the text does not compile."""
+    """Generate, compile and run the verifier. Raises CalledProcessError if the text does not compile."""
     with tempfile.TemporaryDirectory() as folder:
 
         def call(*command: str) -> None:
