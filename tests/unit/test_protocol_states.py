@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from naive_explorer import harm
 
+from naive_explorer import harm
 from tilesched.simulator.protocol.explore import explore
 from tilesched.simulator.protocol.kinds import ProtocolKind as Kind
 from tilesched.simulator.protocol.ops import (

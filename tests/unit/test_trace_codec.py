@@ -22,22 +22,28 @@ from tilesched.simulator.problem import Problem
 from tilesched.simulator.trace import OPTIONAL_COLUMNS, Trace, TraceHeader
 from tilesched.simulator.trace_codec import load, save
 
+PRINTABLE = st.characters(exclude_categories=["C", "Z"]) | st.just(" ")
+
 
 @st.composite
 def traces(draw: st.DrawFn) -> Trace:
-    roles = draw(st.lists(st.text(min_size=1, max_size=6), min_size=1, max_size=3, unique=True))
+    roles = draw(st.lists(st.text(PRINTABLE, min_size=1, max_size=6), min_size=1, max_size=3, unique=True))
     header = TraceHeader(
-        kernel=draw(st.text(max_size=5)),
-        source=draw(st.text(max_size=5)),
+        kernel=draw(st.text(PRINTABLE, max_size=5)),
+        source=draw(st.text(PRINTABLE, max_size=5)),
         roles=tuple(roles),
         leader_roles=tuple(draw(st.sets(st.sampled_from(roles)))),
         ctas=draw(st.integers(1, 5)),
         problem=Problem(m=draw(st.integers(1, 999)), n=7, k=3, cluster_m=draw(st.integers(1, 2))),
-        scheduler=draw(st.none() | st.text(max_size=5)),
-        params=draw(st.dictionaries(st.text(max_size=3), st.integers(-9, 9) | st.text(max_size=3), max_size=2)),
+        scheduler=draw(st.none() | st.text(PRINTABLE, max_size=5)),
+        params=draw(
+            st.dictionaries(
+                st.text(PRINTABLE, max_size=3), st.integers(-9, 9) | st.text(PRINTABLE, max_size=3), max_size=2
+            )
+        ),
         capacity=draw(st.none() | st.integers(1, 99)),
-        device=draw(st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=2)),
-        provenance=draw(st.text(max_size=9)),
+        device=draw(st.dictionaries(st.text(PRINTABLE, max_size=3), st.text(PRINTABLE, max_size=3), max_size=2)),
+        provenance=draw(st.text(PRINTABLE, max_size=9)),
     )
     length = draw(st.integers(0, 6))
     value = st.integers(-(2**63) + 1, 2**63 - 1)
