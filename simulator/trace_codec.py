@@ -35,7 +35,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # of every member, so that equal traces are equa
 _COLUMNS = REQUIRED_COLUMNS + OPTIONAL_COLUMNS
 _NPY_HEADER = re.compile(
     r"\{'descr': '(?P<descr>[<>|][iu][1248])', 'fortran_order': False, "
-    r"'shape': \((?P<shape>(?:\d{1,18}, ?)*\d{0,18})\), ?\} *\n?"
+    r"'shape': \((?P<shape>(?:\d{1,18}, ?)*\d{0,18})\),? ?\} *\n?"
 )
 
 
