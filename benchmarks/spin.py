@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from schedule import RESULTS, machine
+from schedule import RESULTS, machine, write_section
 from spin_cases import CASES, Case, Shape
 from tilesched.simulator.findings import Severity
 from tilesched.simulator.protocol.explore import explore
@@ -210,8 +210,7 @@ def main() -> int:
     if not args.verdicts:
         show_speed(show, limits)
     if args.write:
-        before = RESULTS.read_text().split(HEADING)[0].rstrip() if RESULTS.exists() else "# Results"
-        RESULTS.write_text(f"{before}\n\n" + "\n".join(lines) + "\n")
+        write_section("\n".join(lines))
     return verdict
 
 
