@@ -111,4 +111,4 @@ def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(error.splitlines()) == 4
     assert main(["golden", str(DATA), "--format", "json"]) == 3
     body = json.loads(capsys.readouterr().out)
-    assert (body["schema"], body["match"], body["unknown"]) == ("tilesched/golden/1", 9, 41)
+    assert (body["schema"], body["match"], body["unknown"]) == ("tilesched/golden/1", 13, 37)
