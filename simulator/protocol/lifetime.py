@@ -22,7 +22,7 @@ class Lifetimes:
         self.made = {operation.barrier for operation in operations if isinstance(operation, Init)}
         self.ends = {operation.barrier for operation in operations if isinstance(operation, Inval)}
         self.sharing: dict[Slot, list[Barrier]] = {}
-        for barrier in protocol.barriers():
+        for barrier in protocol.barriers:
             if barrier.storage is not None:
                 self.sharing.setdefault(barrier.storage, []).append(barrier)
         self.inits: dict[Barrier, Stamp] = {}

@@ -65,9 +65,10 @@ class Run:
 
     def __init__(self, protocol: Protocol) -> None:
         self.threads = protocol.threads
+        self.names = [str(who) for who in self.threads]
         self.barriers = {
             barrier: BarrierRun(barrier, len(self.threads) + index, self.report, Mbarrier.init(barrier.count))
-            for index, barrier in enumerate(protocol.barriers())
+            for index, barrier in enumerate(protocol.barriers)
         }
         names = {
             (thread, operation.agent.queue): None
@@ -78,7 +79,7 @@ class Run:
         first = self.first_queue = len(self.threads) + len(self.barriers)
         self.queues = {name: first + index for index, name in enumerate(names)}
         self.queue_length = dict.fromkeys(self.queues, 0)
-        self.slots = {slot: SlotRun(slot) for slot in protocol.slots()}
+        self.slots = {slot: SlotRun(slot) for slot in protocol.slots}
         self.lives = Lifetimes(protocol, self.report)
         self.clocks: list[Clock] = [[0] * (first + len(self.queues)) for _ in self.threads]
         self.at = [0] * len(self.threads)
@@ -126,15 +127,19 @@ class Run:
 
     def _step(self, thread: int, operation: Operation) -> bool:
         """Do an operation, or say that it has to wait."""
-        clock, who = self.clocks[thread], str(self.threads[thread])
+        clock, who = self.clocks[thread], self.names[thread]
         stamp = (thread, self.at[thread] + 1)
         match operation:
             case Wait(barrier, phase, parity):
                 return self._wait(clock, who, stamp, barrier, phase, parity)
+            case Launch(agent):
+                self._launch(thread, who, list(clock), agent)
+            case Arrive() | Expect():
+                self._arrive(thread, who, stamp, operation)
+            case Fence():
+                pass
             case AwaitOwn(barrier):
                 return self._wait(clock, who, stamp, barrier, self.own.get((thread, barrier), 0), None)
-            case Arrive(barrier) | Expect(barrier):
-                self._arrive(thread, who, stamp, operation)
             case Init(barrier):
                 before = self.slots[barrier.storage].conflicts(Mode.WRITE) if barrier.storage in self.slots else []
                 self.lives.init(barrier, who, clock, stamp, before)
@@ -143,12 +148,8 @@ class Run:
             case Touch(access):
                 self._access([Past(who, access, [stamp], stamp)], clock)
                 self._use_outside(self.threads[thread].cta, access.slot.cta, who, operation, [stamp])
-            case Launch(agent):
-                self._launch(thread, who, list(clock), agent)
             case Join(groups):
                 self._join(thread, stamp, groups)
-            case Fence():
-                pass
         return True
 
     def _arrive(self, thread: int, who: str, stamp: Stamp, operation: Arrive | Expect) -> None:
@@ -209,10 +210,7 @@ class Run:
             self.groups.setdefault((thread, agent.group), []).append(stamps)
         home = self.threads[thread].cta
         begun = (thread, self.at[thread] + 1)
-        told_by = [f"{signal.barrier.name}@CTA{signal.barrier.cta}" for signal in agent.signals]
-        told_by += [f"{self.threads[thread]}'s wait for {agent.group}"] if agent.group is not None else []
-        told_by += [f"what follows it in {agent.queue}"] if agent.queue is not None else []
-        self._access([Past(who, access, stamps, begun, True, tuple(told_by)) for access in agent.accesses], clock)
+        self._access([Past(who, access, stamps, begun, agent) for access in agent.accesses], clock)
         for access in agent.accesses:
             kind = ProtocolKind.IN_FLIGHT if access.slot.cta == home else ProtocolKind.PEER_EXIT
             self.uses.append(_Use(access.slot.cta, kind, f"{who} {access.mode.value} {access.slot.name}", stamps))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 
 from ..errors import InputError
@@ -62,7 +63,7 @@ class Protocol:
         if total > MAX_OPERATIONS:
             raise InputError(f"operations={total} is outside [0, {MAX_OPERATIONS}]")
         names: dict[tuple[str, int], Barrier] = {}
-        for barrier in self.barriers():
+        for barrier in self.barriers:
             if not 1 <= barrier.count <= MAX_COUNT:
                 raise InputError(f"barrier {barrier.name}: count={barrier.count} is outside [1, {MAX_COUNT}]")
             if names.setdefault((barrier.name, barrier.cta), barrier) != barrier:
@@ -72,7 +73,8 @@ class Protocol:
         if not self.threads:
             raise InputError(f"protocol={self.name!r} has no threads")
 
-    def barriers(self) -> list[Barrier]:
+    @cached_property
+    def barriers(self) -> tuple[Barrier, ...]:
         """All barriers that any thread or engine touches, in order of first use."""
         found: dict[Barrier, None] = {}
         for item in self.threads:
@@ -81,9 +83,10 @@ class Protocol:
                     found.update((signal.barrier, None) for signal in operation.agent.signals)
                 elif isinstance(operation, (Wait, Arrive, Expect, AwaitOwn, Init, Inval)):
                     found[operation.barrier] = None
-        return list(found)
+        return tuple(found)
 
-    def slots(self) -> list[Slot]:
+    @cached_property
+    def slots(self) -> tuple[Slot, ...]:
         """All slots that any thread or engine touches, in order of first use."""
         found: dict[Slot, None] = {}
         for item in self.threads:
@@ -92,7 +95,7 @@ class Protocol:
                     found[operation.access.slot] = None
                 elif isinstance(operation, Launch):
                     found.update((access.slot, None) for access in operation.agent.accesses)
-        return list(found)
+        return tuple(found)
 
 
 def _check_thread(who: Thread) -> None:
@@ -102,9 +105,9 @@ def _check_thread(who: Thread) -> None:
         match operation:
             case Arrive(barrier, count, tx):
                 arrived.add(barrier)
-                _require(who, barrier, count=(count, 1), tx=(tx, 0))
+                _require(who, barrier, count, tx)
             case Expect(barrier, tx):
-                _require(who, barrier, tx=(tx, 0))
+                _require(who, barrier, 1, tx)
             case Launch(agent):
                 _check_signals(who, agent)
             case AwaitOwn(barrier):
@@ -125,17 +128,18 @@ def _check_thread(who: Thread) -> None:
 def _check_signals(who: Thread, agent: Agent) -> None:
     for signal in agent.signals:
         if isinstance(signal, Arrive):
-            _require(who, signal.barrier, count=(signal.count, 1), tx=(signal.tx, 0))
+            _require(who, signal.barrier, signal.count, signal.tx)
             if signal.drop or signal.no_complete:
                 raise InputError(f"{who}: {agent.name} arrives on {signal.barrier.name}: no engine has that form")
         else:
-            _require(who, signal.barrier, tx=(signal.tx, 0))
+            _require(who, signal.barrier, 1, signal.tx)
 
 
-def _require(who: Thread, barrier: Barrier, **values: tuple[int, int]) -> None:
-    for name, (value, low) in values.items():
-        if not low <= value <= MAX_COUNT:
-            raise InputError(f"{who} on {barrier.name}: {name}={value} is outside [{low}, {MAX_COUNT}]")
+def _require(who: Thread, barrier: Barrier, count: int, tx: int) -> None:
+    if not 1 <= count <= MAX_COUNT:
+        raise InputError(f"{who} on {barrier.name}: count={count} is outside [1, {MAX_COUNT}]")
+    if not 0 <= tx <= MAX_COUNT:
+        raise InputError(f"{who} on {barrier.name}: tx={tx} is outside [0, {MAX_COUNT}]")
 
 
 def _require_own_cta(who: Thread, barrier: Barrier) -> None:

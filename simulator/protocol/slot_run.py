@@ -7,7 +7,7 @@ from typing import Protocol as Interface
 
 from .clocks import Clock, Stamp, reached
 from .kinds import ProtocolKind
-from .ops import Access, Mode, Slot
+from .ops import Access, Agent, Mode, Slot
 
 __all__ = ["Past", "Report", "SlotRun"]
 
@@ -27,8 +27,20 @@ class Past:
     access: Access
     stamps: list[Stamp]
     begun: Stamp  # the operation of the thread
-    by_engine: bool = False
-    told_by: tuple[str, ...] = ()  # of an engine: what tells of its end
+    engine: Agent | None = None
+
+    @property
+    def by_engine(self) -> bool:
+        return self.engine is not None
+
+    @property
+    def told_by(self) -> list[str]:
+        """What tells of the end of an engine's access."""
+        if self.engine is None:
+            return []
+        signals = [f"{signal.barrier.name}@CTA{signal.barrier.cta}" for signal in self.engine.signals]
+        joined = [f"its thread's wait for {self.engine.group}"] if self.engine.group is not None else []
+        return [*signals, *joined, *([f"what follows it in {self.engine.queue}"] if self.engine.queue else [])]
 
 
 @dataclass(slots=True)

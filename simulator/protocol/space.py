@@ -97,8 +97,8 @@ class Space:
             replace(who, operations=tuple(one for one in who.operations if not isinstance(one, Fence)))
             for who in protocol.threads
         )
-        self.barriers = {barrier: index for index, barrier in enumerate(protocol.barriers())}
-        self.slots = {slot: index for index, slot in enumerate(protocol.slots())}
+        self.barriers = {barrier: index for index, barrier in enumerate(protocol.barriers)}
+        self.slots = {slot: index for index, slot in enumerate(protocol.slots)}
         operations = [operation for who in self.threads for operation in who.operations]
         self.made = {operation.barrier for operation in operations if isinstance(operation, Init)}
         self.values: list[Mbarrier] = []

@@ -209,7 +209,7 @@ def test_cutlass_3636_store_buffer_from_a_counter_that_stands_still(subtiles: in
     assert kinds(findings) == ({Kind.RACE} if wrong else set())
     if wrong:  # tile 1's first subtile goes over what the store of tile 0's last one still reads
         assert findings[0].message.startswith("EPI@CTA0 writes c[0], and EPI@CTA0's store reads it")
-        assert findings[0].facts["told_by"] == ["EPI@CTA0's wait for store 3"]
+        assert findings[0].facts["told_by"] == ["its thread's wait for store 3"]
 
 
 @pytest.mark.parametrize(("stages", "k_blocks", "mma_tiles"), [(2, 3, 1), (2, 3, 2), (2, 1, 1)])
@@ -423,7 +423,7 @@ def test_tileops_1550_the_other_warps_do_not_wait_for_the_store(second_sync: boo
         (race,) = (finding for finding in findings if finding.kind is Kind.RACE)
         assert race.facts["about"] == "c[1]"
         assert set(race.facts["roles"]) == {"T1@CTA0", "T0@CTA0's store"}  # type: ignore[call-overload]
-        assert race.facts["told_by"] == ["T0@CTA0's wait for store"]
+        assert race.facts["told_by"] == ["its thread's wait for store"]
 
 
 @pytest.mark.parametrize(("count", "wrong"), [(256, False), (128, True)])

@@ -31,8 +31,8 @@ class World:
     def __init__(self, protocol: Protocol) -> None:
         self.protocol = protocol
         self.at = [0] * len(protocol.threads)
-        self.barriers = {one: [one.count, one.count, 0, 0] for one in protocol.barriers()}
-        self.slots = {one: [0, True] for one in protocol.slots()}
+        self.barriers = {one: [one.count, one.count, 0, 0] for one in protocol.barriers}
+        self.slots = {one: [0, True] for one in protocol.slots}
         self.works: set[Work] = set()
         self.own: dict[tuple[int, object], int] = {}
 

@@ -13,8 +13,6 @@ from ..ops import (
     BarrierKind,
     Complete,
     Expect,
-    Fence,
-    FenceKind,
     Join,
     Launch,
     Mode,
@@ -24,7 +22,7 @@ from ..ops import (
     Wait,
 )
 from ..program import Protocol, thread
-from .gemm import GemmParams, Store, stores
+from .gemm import AFTER, BEFORE, GemmParams, Store, Stores
 from .work import Turns, rounds
 
 __all__ = ["gemm_2cta"]
@@ -44,6 +42,7 @@ def gemm_2cta(params: GemmParams) -> Protocol:
 class _Pair:
     def __init__(self, params: GemmParams) -> None:
         self.params = params
+        self.stores = [Stores(params, cta) for cta in (0, 1)]
         stages, accums, ctas = range(params.stages), range(params.accum_stages), (0, 1)
         self.loaded = [Barrier(f"loaded[{stage}]", 2 * 32) for stage in stages]
         self.consumed = [[Barrier(f"consumed[{stage}]", 1, cta) for stage in stages] for cta in ctas]
@@ -82,7 +81,7 @@ class _Pair:
             accum = w % p.accum_stages
             turn = accum_turns.next(accum)
             yield Wait(self.tmem_empty[accum], turn - 1, ((w // p.accum_stages) & 1) ^ 1)
-            yield Fence(FenceKind.TCGEN05_AFTER)
+            yield AFTER
             for k, count in enumerate(p.counts(w)):
                 stage = count % p.stages
                 phase = turns.next(stage)
@@ -103,13 +102,13 @@ class _Pair:
             accum = w % p.accum_stages
             turn = turns.next(accum)
             yield Wait(self.tmem_full[cta][accum], turn, (w // p.accum_stages) & 1)
-            yield Fence(FenceKind.TCGEN05_AFTER)
+            yield AFTER
             yield Launch(Agent("tcgen05.ld", (Access(self.accum[cta][accum], Mode.READ, turn),), group="ld"))
             yield Join(("ld",))
-            yield Fence(FenceKind.TCGEN05_BEFORE)
+            yield BEFORE
             yield Arrive(self.tmem_empty[accum], 32)
             if p.store is Store.TMA:
-                yield from stores(p, warp, taken, cta)
+                yield from self.stores[cta].of(warp, taken)
 
     def until_both_are_done(self, body: Iterator[Operation]) -> Iterator[Operation]:
         """A role, then the cluster barrier without which a CTA could end while the other still uses its memory."""
