@@ -23,6 +23,7 @@ COMMANDS = {
     "golden": "hold the schedulers against a file of golden vectors",
     "record": "run a kernel and record which CTA computed which tile",
     "verify": "check a recorded trace against the model",
+    "run": "run a kernel's PTX on the CPU and say what is wrong with the run",
 }
 """Each is a module of this package with `add_arguments(parser)` and `run(args) -> exit code`."""
 
