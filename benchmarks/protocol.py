@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 
-from schedule import RESULTS, alternate, machine
+from schedule import RESULTS, alternate, machine, write_section
 from tilesched.simulator.protocol.builtin import BUILT_INS
 from tilesched.simulator.protocol.ordered import check_ordered
 from tilesched.verify.protocol_verdict import Subject, judge
@@ -61,8 +61,7 @@ def main() -> None:
     text = "\n".join(lines) + "\n"
     print(text)
     if args.write:
-        before = RESULTS.read_text().split(HEADING)[0].rstrip() if RESULTS.exists() else "# Results"
-        RESULTS.write_text(f"{before}\n\n{text}")
+        write_section(text)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from schedule import RESULTS, machine, memory_of
+from schedule import RESULTS, machine, memory_of, write_section
 
 HEADING = "## PTX machine"
 DATA = Path(__file__).parents[1] / "tests" / "data" / "ptx"
@@ -84,10 +84,7 @@ def main() -> None:
     section = "\n".join(lines) + "\n"
     print(section)
     if args.write:
-        before, _, rest = RESULTS.read_text().partition(HEADING)
-        following = rest.find("\n## ")
-        after = rest[following:] if following >= 0 else ""
-        RESULTS.write_text(f"{before.rstrip()}\n\n{section}{after}")
+        write_section(section)
 
 
 if __name__ == "__main__":

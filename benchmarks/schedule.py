@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -22,6 +23,18 @@ from tilesched.simulator.schedulers import DEFAULT, Options
 from tilesched.verify.coverage import check_coverage
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
+
+
+def write_section(text: str) -> None:
+    """Put a section, which begins with its heading, into RESULTS.md, in place of the one with that heading."""
+    heading = text.splitlines()[0]
+    parts = re.split(r"^(?=## )", RESULTS.read_text() if RESULTS.exists() else "# Results\n\n", flags=re.MULTILINE)
+    kept = [part for part in parts if part.splitlines()[0] != heading]
+    place = next((at for at, part in enumerate(parts) if part.splitlines()[0] == heading), len(kept))
+    kept.insert(place, text.rstrip() + "\n\n")
+    RESULTS.write_text("".join(kept).rstrip() + "\n")
+
+
 HEADING = "## Schedule model"
 PANEL_WIDTH = 8
 
@@ -137,7 +150,7 @@ def main() -> None:
     text = "\n".join(lines) + "\n"
     print(text)
     if args.write:
-        RESULTS.write_text(f"# Results\n\n{text}")  # the other benchmarks append theirs
+        write_section(text)
 
 
 if __name__ == "__main__":

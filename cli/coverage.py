@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
+from tilesched.simulator.errors import InputError
 from tilesched.simulator.findings import Verdict
+from tilesched.simulator.schedule import Schedule
+from tilesched.simulator.schedulers import get
 
-from .options import add_format_arguments, add_problem_arguments, add_scheduler_arguments, schedule_from_args
+from .options import (
+    add_format_arguments,
+    add_problem_arguments,
+    add_scheduler_arguments,
+    add_set_argument,
+    options_from_args,
+    schedule_from_args,
+    set_from_args,
+)
+
+if TYPE_CHECKING:
+    from tilesched.verify.schedule_protocol import ProtocolCheck
 
 __all__ = ["add_arguments", "run"]
 
@@ -16,17 +31,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_problem_arguments(parser)
     add_scheduler_arguments(parser)
     add_format_arguments(parser, "text", "json", "markdown")
+    protocol = parser.add_argument_group("barrier protocol")
+    protocol.add_argument(
+        "--protocol", metavar="NAME", help="also judge this built-in (see `protocols`) on the workers' tile lists"
+    )
+    add_set_argument(protocol)
+    protocol.add_argument(
+        "--role-scheduler",
+        action="append",
+        default=[],
+        metavar="ROLE=NAME",
+        help="load, mma or epilogue takes its tiles from this scheduler instead; may be repeated",
+    )
     parser.add_argument("--heatmap", metavar="FILE", help="draw the tile grid to FILE.png or FILE.svg")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the report; the exit code of its verdict. Raises InputError or NoScheduleError."""
+    from dataclasses import replace
+
     from tilesched.verify.schedule_report import check_schedule
 
     from .coverage_format import render
     from .progress import progress_bar
 
+    for name in ("set", "role_scheduler"):
+        if getattr(args, name) and args.protocol is None:
+            raise InputError(f"{name.replace('_', '-')}={getattr(args, name)[0]!r} needs --protocol")
     schedule = schedule_from_args(args)
+    check = None if args.protocol is None else _check_protocol(args, schedule)
     if args.heatmap is not None:
         from tilesched.viz.heatmap import draw_heatmap, require_writable
         from tilesched.viz.tilemap import require_drawable, tile_map
@@ -34,9 +67,23 @@ def run(args: argparse.Namespace) -> int:
         require_writable(args.heatmap)
         require_drawable(schedule.problem)
     with progress_bar("checking tiles") as progress:
-        report = check_schedule(schedule, progress=progress)
+        report = replace(check_schedule(schedule, progress=progress), protocol=check)
     if report.verdict is not Verdict.CLEAN or not args.quiet:
         print(render(report, args.format, only_findings=args.quiet), flush=True)
     if args.heatmap is not None:
         draw_heatmap(tile_map(schedule), args.heatmap)
     return report.verdict
+
+
+def _check_protocol(args: argparse.Namespace, schedule: Schedule) -> ProtocolCheck:
+    from tilesched.simulator.protocol.builtin import get as get_protocol
+    from tilesched.verify.schedule_protocol import ROLES, check_protocol
+
+    one = get_protocol(args.protocol)
+    others: dict[str, Schedule] = {}
+    for text in args.role_scheduler:
+        role, _, name = text.partition("=")
+        if role not in ROLES or role in others:
+            raise InputError(f"role-scheduler={text[:60]!r} is not ROLE=NAME with another ROLE of {', '.join(ROLES)}")
+        others[role] = get(name).build(schedule.problem, options_from_args(args))
+    return check_protocol(one, one.with_defaults(set_from_args(args)), schedule, others)

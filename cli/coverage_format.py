@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 
+from tilesched.simulator.findings import verdict_of
 from tilesched.simulator.schedule import Schedule
+from tilesched.verify.schedule_protocol import ProtocolCheck
 from tilesched.verify.schedule_report import ScheduleReport
 
 from .document import document, finding_json
@@ -20,7 +22,8 @@ def render(report: ScheduleReport, form: str, *, only_findings: bool = False) ->
         return json.dumps(_as_json(report), indent=2)
     facts = {} if only_findings else _facts(report)
     title = _title(report.schedule)
-    return document(form, title, facts, report.findings, report.why)
+    findings = [*report.findings, *(report.protocol.findings if report.protocol else ())]
+    return document(form, title, facts, findings, report.why)
 
 
 def _title(schedule: Schedule) -> str:
@@ -39,6 +42,7 @@ def _facts(report: ScheduleReport) -> dict[str, str]:
     work = "cluster tiles" if clustered else "tiles"
     parameters = ", ".join(f"{name} {value}" for name, value in schedule.params.items())
     right = coverage.tiles - coverage.missing.count - coverage.repeated.count
+    protocol = {} if report.protocol is None else {"protocol": _protocol_line(report.protocol)}
     return {
         "tiles": f"{coverage.tiles} = {problem.tiles_m} × {problem.tiles_n} (m × n), {problem.k_blocks} k-blocks each",
         "parameters": parameters,
@@ -47,7 +51,14 @@ def _facts(report: ScheduleReport) -> dict[str, str]:
         f"({coverage.last_wave_work_tiles} of {schedule.num_workers} workers)",
         "balance": f"{coverage.work_tiles_min} to {coverage.work_tiles_max} {work} a worker",
         "coverage": f"{right} of {coverage.tiles} tiles exactly once",
+        **protocol,
     }
+
+
+def _protocol_line(check: ProtocolCheck) -> str:
+    verdict = verdict_of(check.findings).name.lower()
+    lists = f"{check.lists} different tile list{'s' if check.lists != 1 else ''} of {check.workers} workers"
+    return f"{check.name}: {verdict} on {lists}, every interleaving"
 
 
 def _as_json(report: ScheduleReport) -> dict[str, object]:
@@ -76,4 +87,12 @@ def _as_json(report: ScheduleReport) -> dict[str, object]:
         "holes": coverage.holes.count,
         "findings": [finding_json(finding) for finding in report.findings],
         "why": report.why,
+        "protocol": None
+        if report.protocol is None
+        else {
+            "name": report.protocol.name,
+            "verdict": verdict_of(report.protocol.findings).name.lower(),
+            "tile_lists": report.protocol.lists,
+            "findings": [finding_json(finding) for finding in report.protocol.findings],
+        },
     }

@@ -15,7 +15,7 @@ from tilesched.verify.golden import VectorStatus, check_vectors
 __all__ = ["add_arguments", "run"]
 
 SCHEMA = "tilesched/golden/1"
-_MAX_FILE_BYTES = 256 << 20
+_MAX_FILE_BYTES = 32 << 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -19,12 +19,14 @@ __all__ = [
     "add_format_arguments",
     "add_problem_arguments",
     "add_scheduler_arguments",
+    "add_set_argument",
     "add_worker_arguments",
     "did_you_mean",
     "integer",
     "options_from_args",
     "problem_from_args",
     "schedule_from_args",
+    "set_from_args",
 ]
 
 DEFAULT_DEVICE = "b200"
@@ -152,6 +154,28 @@ def add_format_arguments(parser: argparse.ArgumentParser, *formats: str) -> None
     group = parser.add_argument_group("output")
     group.add_argument("--format", choices=formats, default=formats[0], help=f"(default: {formats[0]})")
     group.add_argument("--quiet", action="store_true", help="print nothing when clean, else only findings")
+
+
+def add_set_argument(group: argparse._ActionsContainer) -> None:
+    """--set: the parameters of a protocol."""
+    group.add_argument(
+        "--set", action="append", default=[], metavar="NAME=N", help="a parameter, such as stages=3; may be repeated"
+    )
+
+
+def set_from_args(args: argparse.Namespace) -> dict[str, int]:
+    """What was set; raises InputError."""
+    return dict(_assignment(text) for text in args.set)
+
+
+def _assignment(text: str) -> tuple[str, int]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise InputError(f"set={text[:40]!r} is not NAME=N")
+    try:
+        return name, integer(value)
+    except argparse.ArgumentTypeError as error:
+        raise InputError(f"{name}: {error}") from error
 
 
 def problem_from_args(args: argparse.Namespace, spec: SchedulerSpec | None = None) -> Problem:

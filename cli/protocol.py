@@ -8,12 +8,14 @@ import json
 from tilesched.simulator.errors import InputError
 from tilesched.simulator.findings import Verdict as Code
 from tilesched.simulator.findings import verdict_of
-from tilesched.simulator.protocol.anyshape import Failure
 from tilesched.simulator.protocol.builtin import BUILT_INS, get
+from tilesched.simulator.protocol.lint import POLICIES, policy
+from tilesched.verify.counterexample import Counterexample, smallest_failure
 from tilesched.verify.protocol_verdict import Subject, Verdict, judge
 
+from .counterexample_format import counterexample_json, counterexample_lines
 from .document import finding_json
-from .options import add_format_arguments, did_you_mean, integer
+from .options import add_format_arguments, add_set_argument, did_you_mean, integer, set_from_args
 
 __all__ = ["add_arguments", "run"]
 
@@ -28,11 +30,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "--protocol", metavar="FILE.py:FUNCTION", help="your own: runs FUNCTION(k_blocks, stages, ...) of FILE.py"
     )
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=N", help="a parameter, such as stages=3; may be repeated"
-    )
+    add_set_argument(parser)
     parser.add_argument("--k-blocks", default="any", metavar="N|any", help="k-blocks of a tile (default: any)")
     parser.add_argument("--tiles", default="any", metavar="N|any", help="tiles of a worker (default: any)")
+    parser.add_argument(
+        "--policy",
+        metavar="NAME",
+        help=f"front end whose fences are expected, for lints: {', '.join(POLICIES)} (default: the built-in's own; "
+        "none for --protocol)",
+    )
+    parser.add_argument("--fail-on-lint", action="store_true", help="exit with 1 where there are only lints, too")
     parser.add_argument(
         "--explain",
         action="store_true",
@@ -43,17 +50,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Judge, print, and return the exit code. Raises InputError."""
-    given = dict(_assignment(text) for text in args.set)
-    subject = _subject(args, given)
+    subject = _subject(args, set_from_args(args))
     k_blocks, tiles = _count("k-blocks", args.k_blocks, 1), _count("tiles", args.tiles, 0)
     if not subject.has_k_blocks and k_blocks is not None:
         raise InputError(f"k-blocks={k_blocks} means nothing to {subject.name}, which has no k-blocks")
     verdict = judge(subject, k_blocks=k_blocks, tiles=tiles)
     code = verdict_of(verdict.findings)
+    if code is Code.CLEAN and verdict.lints and args.fail_on_lint:
+        code = Code.FINDINGS
     if code is Code.CLEAN and args.quiet:
         return code
     if args.format == "json":
-        print(json.dumps(_document(verdict, code.name.lower(), k_blocks, tiles), indent=2))
+        print(json.dumps(_document(verdict, code.name.lower(), k_blocks, tiles, explain=args.explain), indent=2))
     else:
         print("\n".join(_lines(verdict, k_blocks, tiles, markdown=args.format == "markdown", explain=args.explain)))
     return code
@@ -63,21 +71,19 @@ def _subject(args: argparse.Namespace, given: dict[str, int]) -> Subject:
     if args.protocol is not None:
         from tilesched.verify.user_protocol import user_subject
 
-        return user_subject(args.protocol, given)
+        return user_subject(args.protocol, given, policy(args.policy or "none"))
     if args.name not in BUILT_INS:
         raise InputError(f"protocol={args.name!r} is unknown; {did_you_mean(args.name, BUILT_INS)}")
     one = get(args.name)
-    return Subject(one.name, one.make, one.with_defaults(given), one.period, one.has_k_blocks, one.period not in given)
-
-
-def _assignment(text: str) -> tuple[str, int]:
-    name, equals, value = text.partition("=")
-    if not equals or not name.isidentifier():
-        raise InputError(f"set={text[:40]!r} is not NAME=N")
-    try:
-        return name, integer(value)
-    except argparse.ArgumentTypeError as error:
-        raise InputError(f"{name}: {error}") from error
+    return Subject(
+        name=one.name,
+        make=one.make,
+        params=one.with_defaults(given),
+        period=one.period,
+        has_k_blocks=one.has_k_blocks,
+        varies_period=one.period not in given,
+        policy=policy(args.policy or one.policy),
+    )
 
 
 def _count(name: str, text: str, low: int) -> int | None:
@@ -92,8 +98,11 @@ def _count(name: str, text: str, low: int) -> int | None:
     return value
 
 
-def _document(verdict: Verdict, code: str, k_blocks: int | None, tiles: int | None) -> dict[str, object]:
+def _document(
+    verdict: Verdict, code: str, k_blocks: int | None, tiles: int | None, *, explain: bool
+) -> dict[str, object]:
     failure, rule = verdict.shape.failure, verdict.rule
+    example = _example(verdict) if explain else None
     return {
         "schema": SCHEMA,
         "protocol": verdict.subject.name,
@@ -116,6 +125,9 @@ def _document(verdict: Verdict, code: str, k_blocks: int | None, tiles: int | No
             "counterexample": rule.counterexample and dict(rule.counterexample),
         },
         "findings": [finding_json(one) for one in verdict.findings],
+        "policy": verdict.subject.policy.name,
+        "lints": [finding_json(one) for one in verdict.lints],
+        **({"counterexample": counterexample_json(example)} if example is not None else {}),
     }
 
 
@@ -126,9 +138,20 @@ def _lines(verdict: Verdict, k_blocks: int | None, tiles: int | None, *, markdow
     bullet = "- " if markdown else "  "
     lines += [bullet + text for text in _summary(verdict, k_blocks, tiles)]
     lines += [f"{bullet}{one.severity.value} {one.kind}: {one.message}" for one in verdict.findings]
-    if explain:
+    lines += [bullet + text for text in _lint_lines(verdict)]
+    if explain and verdict.shape.failure is None:
         lines += [bullet + text for text in _proof(verdict)]
+    elif explain:
+        lines += _story(verdict, markdown=markdown)
     return lines
+
+
+def _lint_lines(verdict: Verdict) -> list[str]:
+    rules = verdict.subject.policy
+    if not rules.kinds:
+        return ["lints: not looked for (policy none)"]
+    lines = [f"lint {one.kind}: {one.message}" for one in verdict.lints]
+    return [*lines, f"lints: {len(lines)} under policy {rules.name} ({rules.why}); lints are not errors"]
 
 
 def _summary(verdict: Verdict, k_blocks: int | None, tiles: int | None) -> list[str]:
@@ -151,8 +174,6 @@ def _summary(verdict: Verdict, k_blocks: int | None, tiles: int | None) -> list[
 
 
 def _proof(verdict: Verdict) -> list[str]:
-    if verdict.shape.failure is not None:
-        return _story(verdict.subject, verdict.shape.failure)
     lines = []
     for one in verdict.shape.certificates:
         which = f"k_blocks = {one.k_blocks}" + (f" + {one.period}i" if one.period else "")
@@ -164,15 +185,17 @@ def _proof(verdict: Verdict) -> list[str]:
     return lines
 
 
-def _story(subject: Subject, failure: Failure) -> list[str]:
-    from tilesched.verify.counterexample import smallest_failure
+def _example(verdict: Verdict) -> Counterexample | None:
+    failure = verdict.shape.failure
+    return None if failure is None else smallest_failure(verdict.subject, failure.k_blocks, failure.tiles)
 
-    example = smallest_failure(subject, failure.k_blocks, failure.tiles)
+
+def _story(verdict: Verdict, *, markdown: bool) -> list[str]:
+    subject, example = verdict.subject, _example(verdict)
     if example is None:
         return []
     shape = f"{subject.period} = {example.params[subject.period]}, tiles = {example.tiles}"
     shape = f"k_blocks = {example.k_blocks}, {shape}" if subject.has_k_blocks else shape
-    if example.steps is None:
-        return [f"{shape} fails, too; no interleaving was found within the limit of states"]
-    steps = [f"{number:>4}. {step}" for number, step in enumerate(example.steps, start=1)]
-    return [f"{shape}: a shortest way to {example.kind}", *steps]
+    if example.trail is None:
+        return [f"  {shape} fails, too; no interleaving was found within the limit of states"]
+    return ["", f"{shape}: a shortest way to {example.kind}", "", *counterexample_lines(example, markdown=markdown)]

@@ -70,10 +70,11 @@ class Gpu:
         grid: int,
         block: int,
         scalars: Sequence[int],
+        inputs: Sequence[npt.NDArray[Any]] = (),
         outputs: Sequence[npt.NDArray[Any]],
         trailing: Sequence[int] = (),
     ) -> None:
-        """Launch a kernel of 32-bit scalars, then output pointers, then further scalars, and wait for it.
+        """Launch a kernel of 32-bit scalars, then pointers to inputs and outputs, then scalars, and wait for it.
 
         `outputs` are overwritten in place; on the device they are poisoned before the launch. Raises InputError
         when memory does not suffice, KernelError when the launch fails.
@@ -84,8 +85,9 @@ class Gpu:
                 path = Path(folder) / "kernel.cubin"
                 path.write_bytes(cubin)
                 function = cupy.RawModule(path=str(path)).get_function(kernel)
+            given = [cupy.asarray(np.frombuffer(array.tobytes(), np.uint8)) for array in inputs]
             buffers = [cupy.full(max(array.nbytes, 1), POISON_BYTE, cupy.uint8) for array in outputs]
-            arguments = (*map(np.int32, scalars), *buffers, *map(np.int32, trailing))
+            arguments = (*map(np.int32, scalars), *given, *buffers, *map(np.int32, trailing))
             function((grid,), (block,), arguments)
             cupy.cuda.runtime.deviceSynchronize()
             for array, buffer in zip(outputs, buffers, strict=True):

@@ -18,6 +18,7 @@ class Severity(Enum):
 
     ERROR = "error"  # the program is wrong: exit code 1
     INCOMPLETE = "incomplete"  # something was not checked: exit code 3, unless there is an error
+    LINT = "lint"  # a fence or scope that the text asks for and practice often leaves out: no effect on the exit code
     NOTE = "note"  # worth knowing, right as it is: no effect on the exit code
 
 

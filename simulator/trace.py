@@ -22,7 +22,11 @@ OPTIONAL_COLUMNS = ("worker", "wave", "linear", "sm", "begin_ns", "end_ns")
 Column = npt.NDArray[np.int64]
 
 _MAX_ROLES = 64
+_MAX_TEXT = 10_000
 _MAX_SLOTS = 2**20  # (CTA, role) pairs: a count is held for each
+_MAX_TILES = 2**28  # of the output: a bit or two are held for each, and no file holds as many records
+_RANGES = {"m": 2**31, "n": 2**31}  # kernels hold coordinates in 32 bits
+_MAX_VALUE = 2**62  # of other columns: differences and sums of two stay within 64 bits
 _PROBLEM_FIELDS = [item.name for item in fields(Problem)]
 
 
@@ -52,6 +56,8 @@ class TraceHeader:
     def __post_init__(self) -> None:
         if not 1 <= len(self.roles) <= _MAX_ROLES or len(set(self.roles)) != len(self.roles):
             raise TraceError(f"roles={list(self.roles)[:8]} are not 1 to {_MAX_ROLES} different names")
+        if self.problem.clusters_m * self.problem.clusters_n * self.problem.cluster_size > _MAX_TILES:
+            raise TraceError(f"tiles={self.problem.tiles} of the problem are more than {_MAX_TILES}")
         if strangers := set(self.leader_roles) - set(self.roles):
             raise TraceError(f"leader_roles has {sorted(strangers)[0][:40]!r}, which is not in roles")
         try:
@@ -87,18 +93,19 @@ class TraceHeader:
             raise TraceError(f"the header is a {type(body).__name__}, not an object")
         if body.get("schema") != SCHEMA:
             raise TraceError(f"schema={_short(body.get('schema'))} is not {SCHEMA!r}")
+        device = _typed(body, "device", dict, {})
         return TraceHeader(
-            kernel=_typed(body, "kernel", str, ""),
-            source=_typed(body, "source", str, ""),
+            kernel=_text(body, "kernel"),
+            source=_text(body, "source"),
             roles=_names(body, "roles"),
             leader_roles=_names(body, "leader_roles"),
             ctas=_typed(body, "ctas", int, None),
             problem=_problem(_typed(body, "problem", dict, None)),
-            scheduler=_typed(body, "scheduler", (str, type(None)), None),
+            scheduler=None if body.get("scheduler") is None else _text(body, "scheduler"),
             params=_params(_typed(body, "params", dict, {})),
             capacity=_typed(body, "capacity", (int, type(None)), None),
-            device={str(name): str(value) for name, value in _typed(body, "device", dict, {}).items()},
-            provenance=_typed(body, "provenance", str, ""),
+            device={_printable("device", name): _printable("device", str(value)) for name, value in device.items()},
+            provenance=_text(body, "provenance"),
         )
 
 
@@ -121,12 +128,19 @@ class Trace:
         for name in REQUIRED_COLUMNS:
             if name not in self.columns:
                 raise TraceError(f"column {name!r} is absent")
+        if self.columns["cta"].ndim != 1:
+            raise TraceError(f"column 'cta' has shape {self.columns['cta'].shape}, not one axis")
         length = len(self.columns["cta"])
         for name, column in self.columns.items():
             if name not in known:
                 raise TraceError(f"column {name!r} is unknown; known: {', '.join(known)}")
             if column.shape != (length,):
                 raise TraceError(f"column {name!r} has shape {column.shape}, column 'cta' has ({length},)")
+        for name, column in self.columns.items():
+            most = _RANGES.get(name, _MAX_VALUE)
+            if length and not -most <= int(column.min()) <= int(column.max()) < most:
+                wrong = int(np.flatnonzero((column < -most) | (column >= most))[0])
+                raise TraceError(f"record {wrong}: {name}={column[wrong]} is outside [{-most}, {most - 1}]")
         for name, bound in (("cta", self.header.ctas), ("role", len(self.header.roles))):
             column = self.columns[name]
             if length and not 0 <= int(column.min()) <= int(column.max()) < bound:
@@ -174,7 +188,18 @@ def _names(body: Mapping[str, object], name: str) -> tuple[str, ...]:
     values = _typed(body, name, list, [])
     if not all(isinstance(value, str) for value in values):
         raise TraceError(f"{name} are not names")
-    return tuple(values)
+    return tuple(_printable(name, value) for value in values)
+
+
+def _text(body: Mapping[str, object], name: str) -> str:
+    return _printable(name, _typed(body, name, str, ""))
+
+
+def _printable(name: str, text: str) -> str:
+    """Text that goes to a terminal as it is: no control characters, no halves of surrogate pairs, no end."""
+    if len(text) > _MAX_TEXT or not text.isprintable():
+        raise TraceError(f"header field {name}={_short(text)} is not printable text of at most {_MAX_TEXT} characters")
+    return text
 
 
 def _problem(body: Mapping[str, object]) -> Problem:
@@ -195,5 +220,5 @@ def _params(body: Mapping[str, object]) -> dict[str, int | str]:
     for name, value in body.items():
         if isinstance(value, bool) or not isinstance(value, (int, str)):
             raise TraceError(f"header field params: {name}={_short(value)} is neither integer nor text")
-        params[name] = value
+        params[_printable("params", name)] = _printable("params", value) if isinstance(value, str) else value
     return params

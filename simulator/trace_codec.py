@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import io
 import json
+import math
+import re
+import struct
 import zipfile
 import zlib
 from array import array
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -23,10 +27,16 @@ __all__ = ["load", "save"]
 
 _MAX_BYTES = 1 << 29  # of a file, and unpacked in all
 _MAX_LINES_BYTES = 1 << 28  # of JSON lines
+_MAX_FIRST_LINE = 1 << 24  # bytes: parsed JSON takes many times its text
+_MAX_LINE = 1 << 16  # bytes, of a record
 _MAX_NUMBERS = 1 << 26  # records times columns, 8 bytes each once they are read
 _MAX_HEADER_BYTES = 1 << 20
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # of every member, so that equal traces are equal files
 _COLUMNS = REQUIRED_COLUMNS + OPTIONAL_COLUMNS
+_NPY_HEADER = re.compile(
+    r"\{'descr': '(?P<descr>[<>|][iu][1248])', 'fortran_order': False, "
+    r"'shape': \((?P<shape>(?:\d{1,18}, ?)*\d{0,18})\),? ?\} *\n?"
+)
 
 
 def save(trace: Trace, path: str) -> None:
@@ -115,8 +125,9 @@ def _from_npz(file: io.BufferedReader) -> Trace:
             if "header.npy" not in members:
                 raise TraceError("member 'header.npy' is absent: not a trace")
             arrays = {name.removesuffix(".npy"): _member(archive, info) for name, info in members.items()}
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        raise TraceError(f"damaged archive: {error}") from None
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError, struct.error) as error:
+        # ValueError: names that are no text, offsets before the file; RuntimeError: encrypted members.
+        raise TraceError(f"damaged archive: {repr(str(error))[1:-1][:200]}") from None
     header = arrays.pop("header")
     numbers = sum(array.size for array in arrays.values())
     if numbers > _MAX_NUMBERS:
@@ -129,26 +140,25 @@ def _from_npz(file: io.BufferedReader) -> Trace:
 
 
 def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
-    """One array, after its own header has been held against the size of its member."""
+    """One array. Its header is matched, not evaluated, and held against the size of its member."""
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise TraceError(f"member {info.filename!r} is packed by method {info.compress_type}, not stored or deflated")
     with archive.open(info) as member:
         data = member.read()
-    stream = io.BytesIO(data)
-    try:
-        version = np.lib.format.read_magic(stream)
-        if version != (1, 0):
-            raise TraceError(f"member {info.filename!r} has npy version {version}, not (1, 0)")
-        shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
-    except ValueError as error:
-        raise TraceError(f"member {info.filename!r} is no array: {str(error).splitlines()[0]}") from None
-    if dtype.kind not in "iu" or fortran or len(shape) > 2:
+    begin = 10 + int.from_bytes(data[8:10], "little")
+    if data[:8] != b"\x93NUMPY\x01\x00" or len(data) < begin:
+        raise TraceError(f"member {info.filename!r} is no array of npy version 1.0")
+    form = _NPY_HEADER.fullmatch(data[10:begin].decode("latin-1"))
+    shape = tuple(int(axis) for axis in form["shape"].split(",") if axis.strip()) if form is not None else ()
+    if form is None or len(shape) > 2:
         raise TraceError(f"member {info.filename!r} is not an integer array of at most two axes")
-    left = len(data) - stream.tell()
-    count = 1
-    for axis in shape:
-        count *= axis
-    if min(shape, default=0) < 0 or count * dtype.itemsize != left:
-        raise TraceError(f"member {info.filename!r} holds {left} bytes, its header says {count * dtype.itemsize}")
-    return np.frombuffer(data, dtype, offset=stream.tell()).reshape(shape)
+    dtype = np.dtype(form["descr"])
+    if math.prod(shape) * dtype.itemsize != len(data) - begin:
+        raise TraceError(
+            f"member {info.filename!r} holds {len(data) - begin} bytes, its header says "
+            f"{math.prod(shape) * dtype.itemsize}"
+        )
+    return np.frombuffer(data, dtype, offset=begin).reshape(shape)
 
 
 def _int64(name: str, array: np.ndarray) -> Column:
@@ -169,13 +179,16 @@ def _lines(trace: Trace) -> Iterator[str]:
 
 
 def _from_lines(file: io.BufferedReader) -> Trace:
-    body = _json(file.readline(), "line 1")
+    body = _json(_line(file, 1, _MAX_FIRST_LINE), "line 1")
     header = TraceHeader.from_json(body)
     roles = {name: index for index, name in enumerate(header.roles)}
     names: list[str] = []
     numbers = array("q")
     records = 0
-    for number, line in enumerate(file, start=2):
+    for number in count(2):
+        line = _line(file, number, _MAX_LINE)
+        if not line:
+            break
         if not line.strip():
             continue
         record = _json(line, f"line {number}")
@@ -193,6 +206,13 @@ def _from_lines(file: io.BufferedReader) -> Trace:
     table = np.array(numbers, np.int64).reshape(records, len(names))
     columns = {name: table[:, index] for index, name in enumerate(names)}
     return _trace(body, columns, _wanted(body.get("wanted") if isinstance(body, dict) else None))
+
+
+def _line(file: io.BufferedReader, number: int, most: int) -> bytes:
+    line = file.readline(most + 1)
+    if len(line) > most:
+        raise TraceError(f"line {number} is longer than {most} bytes")
+    return line
 
 
 def _wanted(value: object) -> Column | None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import islice
 
 import numpy as np
 
@@ -17,14 +16,13 @@ from tilesched.simulator.schedulers import Options, get
 from tilesched.simulator.trace import Column, Trace, TraceHeader
 
 from .coverage import check_coverage
-from .divergence import Divergence, explain
+from .divergence import explain
+from .records import COMPARED, NOTHING, Records, SlotRecords, first_difference, model_records
 from .schedule_report import coverage_findings
 
 __all__ = ["TraceKind", "TraceReport", "check_trace"]
 
 _OPTIONS = ("panel_width", "num_workers", "launched")
-_COMPARED = ("m", "n", "linear", "wave", "worker")
-_NOTHING: Mapping[str, Column] = {name: np.zeros(0, np.int64) for name in _COMPARED}
 
 
 class TraceKind(StrEnum):
@@ -71,7 +69,7 @@ class _Slots:
     def __init__(self, trace: Trace) -> None:
         self.header = trace.header
         order, self._starts = trace.by_slot()
-        self.columns = {name: trace.columns[name][order] for name in _COMPARED if name in trace.columns}
+        self.columns = {name: trace.columns[name][order] for name in COMPARED if name in trace.columns}
         self.stored = trace.stored()
         self.wanted = self.stored if trace.wanted is None else trace.wanted
         self.complete = not (self.wanted > self.stored).any()
@@ -80,6 +78,16 @@ class _Slots:
         """The columns of a slot."""
         slot = cta * len(self.header.roles) + role
         return {name: column[self._starts[slot] : self._starts[slot + 1]] for name, column in self.columns.items()}
+
+    def against(self, schedule: Schedule) -> Iterator[SlotRecords]:
+        """Every slot, beside what the model has it record."""
+        roles = range(len(self.header.roles))
+        for cta in range(self.header.ctas):
+            expected = model_records(schedule, cta, int(self.stored[cta].max()) + 1)
+            for role in roles:
+                runs = self.runs(cta, role)
+                recorded = self.records(cta, role)
+                yield SlotRecords(cta, role, expected if runs else NOTHING, recorded, runs, self.cut_off(cta, role))
 
     def runs(self, cta: int, role: int) -> bool:
         """Whether the CTA has the role: leader roles are those of a cluster's first CTA."""
@@ -154,31 +162,24 @@ def _grid(header: TraceHeader, schedule: Schedule) -> list[Finding]:
 
 def _divergence(slots: _Slots, schedule: Schedule) -> list[Finding]:
     """The first slot that leaves the model, how many do, and what would explain all of them."""
-    diverging, lengths = [], []
-    for cta in range(slots.header.ctas):
-        tiles = _expected(schedule, cta)
-        for role in range(len(slots.header.roles)):
-            expected = tiles if slots.runs(cta, role) else _NOTHING
-            lengths.append(len(expected["m"]))
-            recorded = slots.records(cta, role)
-            position = _first_difference(expected, recorded)
-            if position is None or (position == len(recorded["m"]) and slots.cut_off(cta, role)):
-                continue
-            diverging.append(Divergence(cta, role, position, expected, recorded))
+    compared = list(slots.against(schedule))
+    diverging = [slot for slot in compared if slot.leaves(slot.expected) is not None]
     if not diverging:
         return []
-    first, cause = diverging[0], explain(schedule, diverging, lengths)
+    first, cause = diverging[0], explain(schedule, compared)
+    position = first.leaves(first.expected)
+    assert position is not None
     facts = {
         "slots": len(diverging),
         "cta": first.cta,
         "role": slots.header.roles[first.role],
-        "position": first.position,
-        "expected": _at(first.expected, first),
-        "recorded": _at(first.recorded, first),
+        "position": position,
+        "expected": _at(first.expected, position, first.recorded),
+        "recorded": _at(first.recorded, position, first.recorded),
         "cause": cause,
     }
     message = (
-        f"CTA {first.cta} role {facts['role']} position {first.position}: expected {_show(facts['expected'])}, "
+        f"CTA {first.cta} role {facts['role']} position {position}: expected {_show(facts['expected'])}, "
         f"recorded {_show(facts['recorded'])}; {len(diverging)} of {slots.stored.size} slots diverge"
     )
     return [
@@ -186,40 +187,11 @@ def _divergence(slots: _Slots, schedule: Schedule) -> list[Finding]:
     ]
 
 
-def _expected(schedule: Schedule, cta: int) -> Mapping[str, Column]:
-    """What the model has a CTA record; nothing for a CTA that the model does not launch."""
-    problem = schedule.problem
-    worker, rank = divmod(cta, problem.cluster_size)
-    if worker >= schedule.num_workers:
-        return _NOTHING
-    rows = schedule.worker(worker)
-    m, n = next(islice(cta_tiles(problem, rows.m, rows.n), rank, None))
-    return {
-        "m": m.astype(np.int64),
-        "n": n.astype(np.int64),
-        "worker": rows.worker.astype(np.int64),
-        "wave": rows.wave.astype(np.int64),
-        "linear": rows.linear.astype(np.int64),
-    }
-
-
-def _first_difference(expected: Mapping[str, Column], recorded: Mapping[str, Column]) -> int | None:
-    """Position of the first record that differs in any recorded column, or of the first that is too many or few."""
-    lengths = len(expected["m"]), len(recorded["m"])
-    common = min(lengths)
-    differs = np.zeros(common, np.bool_)
-    for name, column in recorded.items():
-        differs |= column[:common] != expected[name][:common]
-    if differs.any():
-        return int(np.argmax(differs))
-    return None if lengths[0] == lengths[1] else common
-
-
-def _at(records: Mapping[str, Column], where: Divergence) -> dict[str, int] | None:
-    """The record at the position of a divergence, in the columns that both sides have; None past the end."""
-    if where.position >= len(records["m"]):
+def _at(records: Records, position: int, recorded: Records) -> dict[str, int] | None:
+    """The record at a position, in the columns that were recorded; None past the end."""
+    if position >= len(records["m"]):
         return None
-    return {name: int(records[name][where.position]) for name in where.recorded}
+    return {name: int(records[name][position]) for name in recorded}
 
 
 def _show(record: object) -> str:
@@ -237,7 +209,7 @@ def _roles(slots: _Slots) -> list[Finding]:
         one = {name: slots.records(cta, reference)[name] for name in ("m", "n")}
         for role in others:
             other = {name: slots.records(cta, role)[name] for name in ("m", "n")}
-            position = _first_difference(one, other)
+            position = first_difference(one, other)
             end = position is not None and position == min(len(one["m"]), len(other["m"]))
             if position is None or (end and (slots.cut_off(cta, reference) or slots.cut_off(cta, role))):
                 continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from reprlib import repr as shorten
 
 import numpy as np
 
@@ -59,6 +60,8 @@ def _check(index: int, vector: object) -> VectorResult:
     if not isinstance(vector, dict):
         raise InputError(f"vector {index} is a {type(vector).__name__}, not an object")
     name, params = vector.get("scheduler"), vector.get("params")
+    if isinstance(name, str) and not name.isprintable():
+        raise InputError(f"vector {index}: scheduler={name[:40]!r} is not printable text")
     if not isinstance(name, str) or not isinstance(params, dict) or "workers" not in vector:
         raise InputError(f"vector {index} lacks one of scheduler (text), params (object), workers (list)")
     try:
@@ -78,9 +81,9 @@ def build_vector(spec: SchedulerSpec, params: Mapping[str, object]) -> Schedule:
     raster = values.pop("raster", None)
     for name, value in values.items():
         if name not in _PROBLEM_PARAMS + _OPTION_PARAMS:
-            raise InputError(f"params: {name!r} is not a parameter of {spec.name}")
+            raise InputError(f"params: {name[:40]!r} is not a parameter of {spec.name}")
         if isinstance(value, bool) or not isinstance(value, int):
-            raise InputError(f"params: {name}={value!r} is not an integer")
+            raise InputError(f"params: {name}={shorten(value)} is not an integer")
     if "tiles_m" not in values or "tiles_n" not in values:
         raise InputError("params: tiles_m and tiles_n are needed")
     sizes = {name: value for name, value in values.items() if isinstance(value, int)}
@@ -123,9 +126,15 @@ def _difference(spec: SchedulerSpec, schedule: Schedule, vector: Mapping[str, ob
     }
     for field, found in sets.items():
         given = vector.get(field, found)
-        if not isinstance(given, list) or sorted(map(repr, given)) != sorted(map(repr, found)):
-            return f"{field}: the vector has {given}, the model {sorted(found)}"
+        if not isinstance(given, list) or not _same_set(given, found):
+            return f"{field}: the vector has {shorten(given)}, the model {shorten(sorted(found))}"
     return ""
+
+
+def _same_set(given: Sequence[object], found: Sequence[Sequence[int]]) -> bool:
+    """Whether both hold the same tiles, in any order; what is no tile is in no set of tiles."""
+    tiles = [tuple(one) for one in given if isinstance(one, list) and all(type(number) is int for number in one)]
+    return len(tiles) == len(given) and sorted(tiles) == sorted(map(tuple, found))
 
 
 def _work_tiles(schedule: Schedule) -> Tiles:
@@ -149,9 +158,9 @@ def _first_difference(field: str, model: Tiles, given: object) -> str:
         if isinstance(theirs, Sequence):
             for position, (tile, other) in enumerate(zip(ours, theirs, strict=False)):
                 if tile != other:
-                    return f"{field}[{worker}][{position}]: the vector has {other}, the model {tile}"
+                    return f"{field}[{worker}][{position}]: the vector has {shorten(other)}, the model {tile}"
             return f"{field}[{worker}]: the vector has {len(theirs)} tiles, the model {len(ours)}"
-        return f"{field}[{worker}]: the vector has {theirs!r}, not a list"
+        return f"{field}[{worker}]: the vector has {shorten(theirs)}, not a list"
     if len(model) != len(given):
         return f"{field}: the vector has {len(given)} workers, the model {len(model)}"
     return ""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from random import Random
 
 from tilesched.simulator.findings import Finding, Severity
-from tilesched.simulator.protocol.anyshape import ShapeVerdict, decide
+from tilesched.simulator.protocol.anyshape import Failure, ShapeVerdict, decide
 from tilesched.simulator.protocol.kinds import ProtocolKind
+from tilesched.simulator.protocol.lint import POLICIES, Policy, find_lints
 from tilesched.simulator.protocol.ordered import check_ordered
+from tilesched.simulator.protocol.outcomes import MAX_OUTCOMES, Outcomes, branches, check_outcomes
 from tilesched.simulator.protocol.program import Protocol
 
 from .rules import RuleReport, explain_failures
@@ -18,6 +21,8 @@ __all__ = ["Subject", "Verdict", "judge"]
 
 _MAX_PERIOD = 32  # k-blocks: the search for a recurrence grows with its third power
 _SECOND_SAMPLE = 200
+_SMALL = 4  # k-blocks, and tiles, of the shapes that are looked at where outcomes are branched
+_LINT_TILES = 6  # of the shape that lints are looked for in: more than twice the accumulator stages in use
 _SEED = 20260  # of the second sample: a run repeats exactly
 
 
@@ -31,23 +36,48 @@ class Subject:
     period: str  # the parameter whose value is the period of the ring, in k-blocks
     has_k_blocks: bool = True
     varies_period: bool = True  # whether the rule may try other values of it
+    policy: Policy = POLICIES["none"]  # of lints
+    outcomes: Callable[[tuple[int, ...], Mapping[str, int], Outcomes], Protocol] | None = None
+    """In place of `make` where control depends on timing; `make` is then the first outcome."""
+
+    def protocols(self, k_blocks: tuple[int, ...], params: Mapping[str, int]) -> Iterator[Protocol]:
+        """One protocol for each outcome, up to the limit."""
+        if self.outcomes is None:
+            yield self.make(k_blocks, params)
+            return
+        every = self.outcomes
+        made = branches(lambda outcomes: every(k_blocks, params, outcomes))
+        yield from (protocol for _, protocol in islice(made, MAX_OUTCOMES))
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`rule` says which shapes fail; it is sought only where several were asked for and one fails."""
+    """`rule` says which shapes fail; it is sought only where several were asked for and one fails.
+
+    `lints` are those of one shape: the one asked for, or one that uses every buffer twice.
+    """
 
     subject: Subject
     shape: ShapeVerdict
     findings: tuple[Finding, ...]
+    lints: tuple[Finding, ...] = ()
     rule: RuleReport | None = None
 
 
 def judge(subject: Subject, *, k_blocks: int | None, tiles: int | None) -> Verdict:
     """Decide one shape, or all (None). Raises InputError for parameters outside their bounds."""
+    verdict = _decide(subject, k_blocks=k_blocks, tiles=tiles)
+    twice = subject.params[subject.period] + 1
+    shape = (k_blocks if k_blocks is not None else min(twice, _MAX_PERIOD),) * (_LINT_TILES if tiles is None else tiles)
+    return replace(verdict, lints=tuple(find_lints(subject.make(shape, subject.params), subject.policy)))
+
+
+def _decide(subject: Subject, *, k_blocks: int | None, tiles: int | None) -> Verdict:
     period = subject.params[subject.period]
     if not subject.has_k_blocks:
         k_blocks = 1
+    if subject.outcomes is not None:
+        return _decide_outcomes(subject, subject.outcomes, k_blocks, tiles)
     if (k_blocks is None or tiles is None) and period > _MAX_PERIOD:
         return Verdict(
             subject, ShapeVerdict(complete=False), (_undecided(subject, f"{period=} is above {_MAX_PERIOD}"),)
@@ -55,12 +85,39 @@ def judge(subject: Subject, *, k_blocks: int | None, tiles: int | None) -> Verdi
     shape = decide(lambda ks: subject.make(ks, subject.params), k_blocks=k_blocks, tiles=tiles, stages=period)
     if shape.failure is not None:
         rule = _rule(subject, k_blocks, tiles) if k_blocks is None or tiles is None else None
-        return Verdict(subject, shape, shape.failure.findings, rule)
+        return Verdict(subject, shape, shape.failure.findings, rule=rule)
     if not shape.complete:
         return Verdict(
             subject, shape, (_undecided(subject, "the state does not recur within the limit; small shapes are clean"),)
         )
     return Verdict(subject, shape, ())
+
+
+def _decide_outcomes(
+    subject: Subject,
+    make: Callable[[tuple[int, ...], Mapping[str, int], Outcomes], Protocol],
+    k_blocks: int | None,
+    tiles: int | None,
+) -> Verdict:
+    """One shape is decided for every outcome; all shapes are not: only small ones are looked at."""
+    small = subject.params[subject.period] + 1
+    shapes = sorted(
+        (k + count, k, count)
+        for k in (range(1, min(small, _SMALL) + 1) if k_blocks is None else (k_blocks,))
+        for count in (range(_SMALL) if tiles is None else (tiles,))
+    )
+    for _, k, count in shapes:
+        verdict = check_outcomes(lambda outcomes, ks=(k,) * count: make(ks, subject.params, outcomes))  # type: ignore[misc]
+        if verdict.findings:
+            failure = Failure(k, count, verdict.findings)
+            return Verdict(subject, ShapeVerdict(failure=failure), verdict.findings)
+        if not verdict.complete:
+            why = f"k_blocks={k}, tiles={count} has more than {verdict.outcomes} outcomes; those judged are clean"
+            return Verdict(subject, ShapeVerdict(complete=False), (_undecided(subject, why),))
+    if k_blocks is None or tiles is None:
+        why = "its control depends on outcomes, which are judged for one shape at a time; small shapes are clean"
+        return Verdict(subject, ShapeVerdict(complete=False), (_undecided(subject, why),))
+    return Verdict(subject, ShapeVerdict(), ())
 
 
 def _undecided(subject: Subject, why: str) -> Finding:

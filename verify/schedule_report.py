@@ -12,6 +12,7 @@ from tilesched.simulator.schedule import PhaseClock, Schedule
 
 from .coverage import Coverage, Hole, Progress, Repeat, Tally, Visit, check_coverage
 from .grid import Tile
+from .schedule_protocol import ProtocolCheck
 
 T = TypeVar("T")
 
@@ -35,12 +36,14 @@ class ScheduleReport:
     schedule: Schedule
     coverage: Coverage
     findings: Sequence[Finding]
+    protocol: ProtocolCheck | None = None
+    """The verdict of a barrier protocol on the workers' tile lists, if one was asked for."""
     why: str
     """One sentence on the cause of missing, repeated, ghost and out-of-range tiles; empty without any."""
 
     @property
     def verdict(self) -> Verdict:
-        return verdict_of(self.findings)
+        return verdict_of([*self.findings, *(self.protocol.findings if self.protocol else ())])
 
     @property
     def last_wave_utilisation(self) -> float:

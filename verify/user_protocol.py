@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tilesched.simulator.errors import InputError
+from tilesched.simulator.protocol.lint import Policy
+from tilesched.simulator.protocol.outcomes import Outcomes
 from tilesched.simulator.protocol.program import Protocol
 
 from .protocol_verdict import Subject
@@ -15,11 +17,16 @@ from .protocol_verdict import Subject
 __all__ = ["user_subject"]
 
 _SHAPE = "k_blocks"
+_OUTCOMES = "outcomes"
 
 
-def user_subject(where: str, given: Mapping[str, int]) -> Subject:
+def user_subject(where: str, given: Mapping[str, int], rules: Policy) -> Subject:
     """The function of `FILE.py:FUNCTION`: it takes `k_blocks`, a tuple with the k-blocks of each tile, `stages` (the
-    period of its ring), and other integers with defaults, and returns a Protocol. Raises InputError."""
+    period of its ring), and other integers with defaults, and returns a Protocol; `rules` are for lints. Where
+    it also takes `outcomes`, it asks this for what timing decides (docs/protocol.md), and every outcome is judged.
+
+    Raises InputError.
+    """
     path, _, name = where.rpartition(":")
     if not path or not name.isidentifier():
         raise InputError(f"protocol={where!r} is neither a built-in nor FILE.py:FUNCTION")
@@ -29,7 +36,7 @@ def user_subject(where: str, given: Mapping[str, int]) -> Subject:
         raise InputError(f"{where}: the function takes {', '.join(parameters) or 'nothing'}, not k_blocks and stages")
     params: dict[str, int] = {}
     for other, parameter in parameters.items():
-        if other == _SHAPE:
+        if other in (_SHAPE, _OUTCOMES):
             continue
         value = given.get(other, parameter.default)
         if isinstance(value, bool) or not isinstance(value, int):
@@ -39,15 +46,26 @@ def user_subject(where: str, given: Mapping[str, int]) -> Subject:
         if other not in params:
             raise InputError(f"{other}={given[other]} is no parameter of {where}: {', '.join(params)}")
 
-    def make(k_blocks: tuple[int, ...], values: Mapping[str, int]) -> Protocol:
-        made = _run(where, lambda: function(k_blocks=k_blocks, **values))
+    branches = _OUTCOMES in parameters
+
+    def make(k_blocks: tuple[int, ...], values: Mapping[str, int], outcomes: Outcomes | None = None) -> Protocol:
+        asked = {_OUTCOMES: outcomes or Outcomes({})} if branches else {}
+        made = _run(where, lambda: function(k_blocks=k_blocks, **values, **asked))
         if not isinstance(made, Protocol):
             raise InputError(f"{where}: the function returned {type(made).__name__}, not a Protocol")
         return made
 
     if not 1 <= params["stages"] < 2**20:
         raise InputError(f"stages={params['stages']} is outside [1, {2**20 - 1}]")
-    return Subject(where, make, params, "stages", varies_period="stages" not in given)
+    return Subject(
+        name=where,
+        make=make,
+        params=params,
+        period="stages",
+        varies_period="stages" not in given,
+        policy=rules,
+        outcomes=make if branches else None,
+    )
 
 
 def _load(path: Path, name: str) -> Callable[..., object]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TypeAlias
 
 from ..findings import Finding
@@ -59,6 +60,7 @@ def decide(family: Family, *, k_blocks: int | None, tiles: int | None, stages: i
 
     `stages` is the period to try, in k-blocks; it also bounds how far the search goes.
     """
+    family = lru_cache(maxsize=None)(family)  # a shape is asked for many times
     failure = _first_failure(family, k_blocks, tiles, stages)
     if failure is not None:
         return ShapeVerdict(failure=failure)

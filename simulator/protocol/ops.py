@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
+from .mbarrier import Mbarrier
+
 __all__ = [
     "Access",
     "Agent",
@@ -19,14 +21,21 @@ __all__ = [
     "BarrierKind",
     "Complete",
     "Expect",
+    "Fence",
+    "FenceKind",
+    "Init",
+    "Inval",
     "Join",
     "Launch",
     "Mode",
     "Operation",
+    "Scope",
     "Signal",
     "Slot",
+    "Space",
     "Touch",
     "Wait",
+    "apply",
 ]
 
 
@@ -37,14 +46,20 @@ class BarrierKind(Enum):
     HARDWARE = "hardware"  # bar.sync, barrier.cluster: a waiter is released by the phase that it arrived in
 
 
-@dataclass(frozen=True, slots=True)
-class Barrier:
-    """A barrier object in the shared memory of a CTA; `count` arrivals complete a phase."""
+class Space(Enum):
+    """Where a slot lies: it decides which fence an order between two accesses needs (rules 27 to 30, 42)."""
 
-    name: str
-    count: int
-    cta: int = 0
-    kind: BarrierKind = BarrierKind.MBARRIER
+    SHARED = "shared"  # threads by the generic proxy, engines by the async proxy
+    TMEM = "tmem"  # tcgen05 only
+    REGISTERS = "registers"  # of a warpgroup; wgmma and its own threads
+    DESCRIPTOR = "descriptor"  # a tensor map that threads may change
+
+
+class Scope(Enum):
+    """The scope of an arrival's release or a wait's acquire (rule 22)."""
+
+    CTA = "cta"  # PTX's default, also for arrivals on another CTA's barrier (rule 31)
+    CLUSTER = "cluster"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +68,28 @@ class Slot:
 
     name: str
     cta: int = 0
+    space: Space = Space.SHARED
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.cta))  # quick: it is a key everywhere
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """A barrier object in the shared memory of a CTA; `count` arrivals complete a phase.
+
+    It is there from the start to the end, unless the protocol says otherwise with `Init` and `Inval`. `storage`: the
+    slot whose bytes it takes, where these serve other purposes before or after; None for bytes of its own.
+    """
+
+    name: str
+    count: int
+    cta: int = 0
+    kind: BarrierKind = BarrierKind.MBARRIER
+    storage: Slot | None = None
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.cta))  # quick: it is a key everywhere
 
 
 class Mode(Enum):
@@ -79,15 +116,22 @@ class Wait:
     barrier: Barrier
     phase: int
     parity: int
+    scope: Scope = Scope.CTA
 
 
 @dataclass(frozen=True, slots=True)
 class Arrive:
-    """Arrive `count` times; with `tx` bytes expected first (arrive.expect_tx), on a barrier of any CTA."""
+    """Arrive `count` times; with `tx` bytes expected first (arrive.expect_tx), on a barrier of any CTA.
+
+    `drop`: arrive_drop, which lowers the count of later phases (rule 11). `no_complete`: .noComplete (rule 12).
+    """
 
     barrier: Barrier
     count: int = 1
     tx: int = 0
+    drop: bool = False
+    no_complete: bool = False
+    scope: Scope = Scope.CTA
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +152,44 @@ class Complete:
 
 @dataclass(frozen=True, slots=True)
 class AwaitOwn:
-    """Wait for the end of the phase in which this thread last arrived on `barrier` (bar.sync; a wait by state)."""
+    """Wait for the end of the phase in which this thread last arrived on `barrier`: bar.sync, or a wait by state."""
 
     barrier: Barrier
+    scope: Scope = Scope.CTA
+
+
+@dataclass(frozen=True, slots=True)
+class Init:
+    """mbarrier.init with the barrier's count: before it there is no object, and no other operation on it (rule 3)."""
+
+    barrier: Barrier
+
+
+@dataclass(frozen=True, slots=True)
+class Inval:
+    """mbarrier.inval: the object is gone for good, and its storage is free. What is made of it next is another object,
+    another `Barrier` (rule 3)."""
+
+    barrier: Barrier
+
+
+class FenceKind(Enum):
+    """What a fence orders. Fences never change what a protocol does; their absence is a lint."""
+
+    PROXY_ASYNC = "fence.proxy.async"  # rule 28
+    MBARRIER_INIT = "fence.mbarrier_init"  # rule 4
+    TCGEN05_BEFORE = "tcgen05.fence::before_thread_sync"  # rule 42
+    TCGEN05_AFTER = "tcgen05.fence::after_thread_sync"  # rule 42
+    WGMMA = "wgmma.fence"  # rule 28
+    TENSORMAP_RELEASE = "fence.proxy.tensormap::generic.release"  # rule 30
+    TENSORMAP_ACQUIRE = "fence.proxy.tensormap::generic.acquire"  # rule 30
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """A fence of the executing thread."""
+
+    kind: FenceKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,4 +232,15 @@ class Join:
     groups: tuple[str, ...]
 
 
-Operation: TypeAlias = Wait | Arrive | Expect | AwaitOwn | Touch | Launch | Join
+Operation: TypeAlias = Wait | Arrive | Expect | AwaitOwn | Init | Inval | Fence | Touch | Launch | Join
+
+
+def apply(value: Mbarrier, operation: Arrive | Expect | Signal) -> Mbarrier:
+    """A barrier's value after an operation on it. Raises Fault."""
+    match operation:
+        case Arrive(_, count, tx, drop, no_complete):
+            return value.arrive(count, tx=tx, drop=drop, no_complete=no_complete)
+        case Expect(_, tx):
+            return value.expect(tx)
+        case Complete(_, tx):
+            return value.complete(tx)

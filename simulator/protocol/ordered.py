@@ -8,22 +8,24 @@ behaves as this one did. What is not sure is a finding: some interleaving does o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from dataclasses import dataclass
 
-from ..findings import Facts, Finding
+from ..findings import Finding
+from .barrier_run import BarrierRun
+from .clocks import Clock, Stamp, reached
 from .kinds import ProtocolKind
+from .lifetime import Lifetimes
 from .mbarrier import Fault, Mbarrier
 from .ops import (
-    Access,
     Agent,
     Arrive,
     AwaitOwn,
     Barrier,
     BarrierKind,
-    Complete,
     Expect,
+    Fence,
+    Init,
+    Inval,
     Join,
     Launch,
     Mode,
@@ -33,14 +35,10 @@ from .ops import (
     Wait,
 )
 from .program import Protocol
+from .slot_run import Past, SlotRun
+from .stuck import stuck_threads
 
-__all__ = ["BarrierState", "Past", "Run", "Stamp", "check_ordered"]
-
-Clock: TypeAlias = list[int]
-"""By component: operations of a thread, ended phases of a barrier, ended agents of a queue that are sure to be past."""
-
-Stamp: TypeAlias = tuple[int, int]
-"""A component and a value: who has reached it comes after the event."""
+__all__ = ["Run", "check_ordered"]
 
 
 def check_ordered(protocol: Protocol) -> list[Finding]:
@@ -50,59 +48,6 @@ def check_ordered(protocol: Protocol) -> list[Finding]:
     """
     order = list(ProtocolKind)
     return sorted(Run(protocol).judge(), key=lambda finding: order.index(ProtocolKind(finding.kind)))
-
-
-def _reached(clock: Clock, stamps: Iterable[Stamp]) -> bool:
-    return any(clock[component] >= value for component, value in stamps)
-
-
-@dataclass(slots=True)
-class _Contribution:
-    """An arrival, announcement or delivery of a phase; `stamp` is None for an engine, whose progress is not counted."""
-
-    who: str
-    clock: Clock
-    stamp: Stamp | None
-    arrives: bool
-    expects: bool
-
-
-@dataclass(slots=True)
-class BarrierState:
-    """A barrier, and what the run knows of its phases."""
-
-    barrier: Barrier
-    component: int
-    value: Mbarrier
-    open: list[_Contribution] = field(default_factory=list)
-    ended: list[Clock] = field(default_factory=list)  # by phase, what its end is sure to come after
-    made_by: list[list[Stamp | None]] = field(default_factory=list)  # by phase, its contributions
-    waits: dict[int, list[tuple[Stamp, str]]] = field(default_factory=dict)  # by phase meant, those that have passed
-
-    def surely_ended(self, clock: Clock, phases: int) -> bool:
-        """Whether that many phases are sure to be past: it was seen, or all that makes the last of them is past."""
-        if clock[self.component] >= phases or phases <= 0:
-            return True
-        if phases > len(self.made_by):
-            return False
-        return all(stamp is not None and _reached(clock, [stamp]) for stamp in self.made_by[phases - 1])
-
-
-@dataclass(slots=True)
-class Past:
-    """An access that was made; its stamps grow as the run learns what follows its end."""
-
-    who: str
-    access: Access
-    stamps: list[Stamp]
-
-
-@dataclass(slots=True)
-class _SlotState:
-    versions: int = 0
-    read: bool = True
-    writes: list[Past] = field(default_factory=list)  # the last write, and what was accumulated since
-    reads: list[Past] = field(default_factory=list)  # since the last write
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +65,10 @@ class Run:
 
     def __init__(self, protocol: Protocol) -> None:
         self.threads = protocol.threads
+        self.names = [str(who) for who in self.threads]
         self.barriers = {
-            barrier: BarrierState(barrier, len(self.threads) + index, Mbarrier.init(barrier.count))
-            for index, barrier in enumerate(protocol.barriers())
+            barrier: BarrierRun(barrier, len(self.threads) + index, self.report, Mbarrier.init(barrier.count))
+            for index, barrier in enumerate(protocol.barriers)
         }
         names = {
             (thread, operation.agent.queue): None
@@ -133,7 +79,8 @@ class Run:
         first = self.first_queue = len(self.threads) + len(self.barriers)
         self.queues = {name: first + index for index, name in enumerate(names)}
         self.queue_length = dict.fromkeys(self.queues, 0)
-        self.slots = {slot: _SlotState() for slot in protocol.slots()}
+        self.slots = {slot: SlotRun(slot) for slot in protocol.slots}
+        self.lives = Lifetimes(protocol, self.report)
         self.clocks: list[Clock] = [[0] * (first + len(self.queues)) for _ in self.threads]
         self.at = [0] * len(self.threads)
         self.own: dict[tuple[int, Barrier], int] = {}
@@ -155,7 +102,9 @@ class Run:
         stuck = [thread for thread, who in enumerate(self.threads) if self.at[thread] < len(who.operations)]
         if stuck:
             self._deadlock(stuck)
-        self._check_bytes()
+        for barrier, state in self.barriers.items():
+            if not self.lives.is_over(barrier):
+                state.check_bytes()
         self.check_laps()
         if not stuck:
             self._check_ends()
@@ -178,61 +127,66 @@ class Run:
 
     def _step(self, thread: int, operation: Operation) -> bool:
         """Do an operation, or say that it has to wait."""
-        clock, who = self.clocks[thread], str(self.threads[thread])
+        clock, who = self.clocks[thread], self.names[thread]
         stamp = (thread, self.at[thread] + 1)
         match operation:
             case Wait(barrier, phase, parity):
                 return self._wait(clock, who, stamp, barrier, phase, parity)
-            case AwaitOwn(barrier):
-                return self._wait(clock, who, stamp, barrier, self.own.get((thread, barrier), 0), None)
-            case Arrive(barrier) | Expect(barrier):
-                if isinstance(operation, Arrive):
-                    self.own[thread, barrier] = self.barriers[barrier].value.phase
-                event = list(clock)
-                event[thread] = stamp[1]
-                self._land(who, event, stamp, operation)
-                if barrier.kind is BarrierKind.MBARRIER:
-                    self._use_outside(self.threads[thread].cta, barrier.cta, who, operation, [stamp])
-            case Touch(access):
-                self._access(who, clock, [access], [stamp])
-                self._use_outside(self.threads[thread].cta, access.slot.cta, who, operation, [stamp])
             case Launch(agent):
                 self._launch(thread, who, list(clock), agent)
+            case Arrive() | Expect():
+                self._arrive(thread, who, stamp, operation)
+            case Fence():
+                pass
+            case AwaitOwn(barrier):
+                return self._wait(clock, who, stamp, barrier, self.own.get((thread, barrier), 0), None)
+            case Init(barrier):
+                before = self.slots[barrier.storage].conflicts(Mode.WRITE) if barrier.storage in self.slots else []
+                self.lives.init(barrier, who, clock, stamp, before)
+            case Inval(barrier):
+                self.lives.inval(barrier, who, clock, stamp)
+            case Touch(access):
+                self._access([Past(who, access, [stamp], stamp)], clock)
+                self._use_outside(self.threads[thread].cta, access.slot.cta, who, operation, [stamp])
             case Join(groups):
-                for group in groups:
-                    for stamps in self.groups.pop((thread, group), []):
-                        for component, value in stamps:
-                            if component >= self.first_queue:  # a queue ends its work in order
-                                clock[component] = max(clock[component], value)
-                        stamps.append(stamp)
+                self._join(thread, stamp, groups)
         return True
 
+    def _arrive(self, thread: int, who: str, stamp: Stamp, operation: Arrive | Expect) -> None:
+        barrier = operation.barrier
+        if isinstance(operation, Arrive):
+            phase = self.barriers[barrier].value.phase
+            if barrier.kind is BarrierKind.HARDWARE and self.own.get((thread, barrier)) == phase:
+                self.report(
+                    ProtocolKind.DOUBLE_ARRIVAL,
+                    barrier.name,
+                    f"{who} arrives on {barrier.name} for the second time in phase {phase}: its {barrier.count} "
+                    "arrivals can be there without those of the others",
+                    role=who,
+                    phase=phase,
+                )
+            self.own[thread, barrier] = phase
+        event = list(self.clocks[thread])
+        event[thread] = stamp[1]
+        self.lives.use(barrier, who, event, [stamp])
+        self.barriers[barrier].land(who, event, stamp, operation)
+        if barrier.kind is BarrierKind.MBARRIER:
+            self._use_outside(self.threads[thread].cta, barrier.cta, who, operation, [stamp])
+
+    def _join(self, thread: int, stamp: Stamp, groups: tuple[str, ...]) -> None:
+        clock = self.clocks[thread]
+        for group in groups:
+            for stamps in self.groups.pop((thread, group), []):
+                for component, value in stamps:
+                    if component >= self.first_queue:  # a queue ends its work in order
+                        clock[component] = max(clock[component], value)
+                stamps.append(stamp)
+
     def _wait(self, clock: Clock, who: str, stamp: Stamp, barrier: Barrier, phase: int, parity: int | None) -> bool:
-        state = self.barriers[barrier]
-        if parity is not None and parity != phase & 1:
-            self.report(
-                ProtocolKind.WRONG_PARITY,
-                barrier.name,
-                f"{who} waits on {barrier.name} with parity {parity}, but means phase {phase}, whose parity is "
-                f"{phase & 1}",
-                role=who,
-                meant=phase,
-                parity=parity,
-            )
-        if parity is not None and not state.surely_ended(clock, phase):
-            self.report(
-                ProtocolKind.EARLY_WAIT,
-                barrier.name,
-                f"{who} can look at {barrier.name} for phase {phase} while phase {phase - 1} is open: the parity is "
-                "the same as that of the phase before, so the wait passes at once",
-                role=who,
-                meant=phase,
-            )
-        if state.value.phase <= phase:
+        self.lives.begin(barrier, who, clock)  # before the wait tells of what came before the end of the phase
+        if not self.barriers[barrier].wait(clock, who, stamp, phase, parity):
             return False
-        if phase >= 0:
-            _merge(clock, state.ended[phase])
-        state.waits.setdefault(phase, []).append((stamp, who))
+        self.lives.passed(barrier, who, stamp)
         return True
 
     def _use_outside(self, home: int, cta: int, who: str, operation: Operation | Signal, stamps: list[Stamp]) -> None:
@@ -255,7 +209,8 @@ class Run:
         if agent.group is not None:
             self.groups.setdefault((thread, agent.group), []).append(stamps)
         home = self.threads[thread].cta
-        self._access(who, clock, agent.accesses, stamps)
+        begun = (thread, self.at[thread] + 1)
+        self._access([Past(who, access, stamps, begun, agent) for access in agent.accesses], clock)
         for access in agent.accesses:
             kind = ProtocolKind.IN_FLIGHT if access.slot.cta == home else ProtocolKind.PEER_EXIT
             self.uses.append(_Use(access.slot.cta, kind, f"{who} {access.mode.value} {access.slot.name}", stamps))
@@ -264,220 +219,48 @@ class Run:
         for signal in agent.signals:
             state = self.barriers[signal.barrier]
             landed = state.component, state.value.phase + 1
-            self._land(who, clock, None, signal)
+            self.lives.use(signal.barrier, who, clock, [landed])
+            state.land(who, clock, None, signal)
             stamps.append(landed)
             self._use_outside(home, signal.barrier.cta, who, signal, [landed])
 
-    # -- barriers -------------------------------------------------------------------------------------------------
-
-    def _land(self, who: str, clock: Clock, stamp: Stamp | None, operation: Arrive | Expect | Signal) -> None:
-        state = self.barriers[operation.barrier]
-        name, phase = state.barrier.name, state.value.phase
-        arrives = isinstance(operation, Arrive)
-        if not state.surely_ended(clock, phase):
-            what = "arrival" if arrives else "announcement of bytes" if isinstance(operation, Expect) else "delivery"
-            self.report(
-                ProtocolKind.WRONG_PHASE,
-                name,
-                f"an {what} of {who} on {name} is for phase {phase} but can come while phase {phase - 1} is open"
-                if what != "delivery"
-                else f"a delivery of {who} to {name} is for phase {phase} but can come while phase {phase - 1} is open",
-                role=who,
-                phase=phase,
-            )
-        if arrives and phase and state.barrier.kind is BarrierKind.MBARRIER:
-            seen = state.waits.get(phase - 1, ())
-            if not _reached(clock, (wait for wait, _ in seen)):
-                self.report(
-                    ProtocolKind.UNOBSERVED,
-                    name,
-                    f"an arrival of {who} on {name} for phase {phase} can come before any wait has seen the end of "
-                    f"phase {phase - 1} (docs/protocol.md rule 15)",
-                    role=who,
-                    phase=phase,
-                )
-        try:
-            value = _apply(state.value, operation)
-        except Fault as fault:
-            self.report(ProtocolKind(str(fault.kind)), name, f"{who} on {name}, phase {phase}: {fault}", role=who)
-            raise
-        expects = isinstance(operation, Expect) or (isinstance(operation, Arrive) and operation.tx > 0)
-        state.open.append(_Contribution(who, clock, stamp, arrives, expects))
-        state.value = value
-        if value.phase > phase:
-            self._end_phase(state)
-
-    def _end_phase(self, state: BarrierState) -> None:
-        arrivals = [one for one in state.open if one.arrives]
-        for one in state.open:
-            if one.expects and one.stamp and not any(_reached(other.clock, [one.stamp]) for other in arrivals):
-                self.report(
-                    ProtocolKind.EARLY_TX,
-                    state.barrier.name,
-                    f"{one.who} announces bytes on {state.barrier.name} that no arrival of phase {len(state.ended)} is "
-                    "sure to come after: the phase can end before they are announced (docs/protocol.md rule 14)",
-                    role=one.who,
-                    phase=len(state.ended),
-                )
-        clock = [max(values) for values in zip(*(one.clock for one in state.open), strict=True)]
-        if state.ended:
-            _merge(clock, state.ended[-1])
-        clock[state.component] = len(state.ended) + 1
-        state.ended.append(clock)
-        state.made_by.append([one.stamp for one in state.open])
-        state.open = []
-
-    # -- slots ----------------------------------------------------------------------------------------------------
-
-    def _access(self, who: str, clock: Clock, accesses: Iterable[Access], stamps: list[Stamp]) -> None:
-        made = [(access, self.slots[access.slot], Past(who, access, stamps)) for access in accesses]
-        for access, slot, _ in made:
-            before = slot.writes if access.mode is Mode.READ else [*slot.writes, *slot.reads]
-            for past in before:
-                if not _reached(clock, past.stamps):
-                    name = access.slot.name
-                    self.report(
-                        ProtocolKind.RACE,
-                        name,
-                        f"{who} {access.mode.value} {name}, and {past.who} {past.access.mode.value} it: nothing orders "
-                        "the two",
-                        roles=[who, past.who],
-                    )
-        for access, slot, past in made:
-            self._version(who, access, slot)
-            if access.mode is Mode.WRITE:
-                slot.versions, slot.read = slot.versions + 1, False
-                slot.writes, slot.reads = [past], []
-            elif access.mode is Mode.UPDATE:
-                slot.writes, slot.reads = [past], []  # it comes after them all, and so does what comes after it
-            else:
-                slot.read = True
-                slot.reads.append(past)
-
-    def _version(self, who: str, access: Access, slot: _SlotState) -> None:
-        name, writes = access.slot.name, access.mode is Mode.WRITE
-        there = slot.versions if writes else slot.versions - 1
-        if not writes and slot.versions == 0:
-            self.report(ProtocolKind.UNWRITTEN, name, f"{who} {access.mode.value} {name}, which was never written")
-        elif access.version is not None and access.version != there:
-            self.report(
-                ProtocolKind.STALE,
-                name,
-                f"{who} {access.mode.value} {name} and means version {access.version}, but it is version {there}",
-                role=who,
-                meant=access.version,
-                actual=there,
-            )
-        elif writes and not slot.read:
-            last = slot.writes[-1].who
-            self.report(
-                ProtocolKind.OVERWRITTEN,
-                name,
-                f"{who} writes {name} again before anyone read what {last} wrote",
-                role=who,
-            )
+    def _access(self, pasts: list[Past], clock: Clock) -> None:
+        """Accesses that are made as one."""
+        for past in pasts:
+            self.lives.touch(past.access.slot, past.who, clock)
+            self.slots[past.access.slot].check_order(past, clock, self.report)
+        for past in pasts:
+            self.slots[past.access.slot].record(past, self.report)
 
     # -- the end --------------------------------------------------------------------------------------------------
 
     def _deadlock(self, stuck: list[int]) -> None:
-        waiting = []
-        for thread in stuck:
-            operation = self.threads[thread].operations[self.at[thread]]
-            assert isinstance(operation, (Wait, AwaitOwn))  # nothing else blocks once engines end at once
-            value = self.barriers[operation.barrier].value
-            phase = operation.phase if isinstance(operation, Wait) else self.own.get((thread, operation.barrier), 0)
-            waiting.append(
-                {
-                    "role": str(self.threads[thread]),
-                    "operation": self.at[thread],
-                    "barrier": operation.barrier.name,
-                    "meant": phase,
-                    "parity": phase & 1,
-                    "phase": value.phase,
-                    "pending": value.pending,
-                    "tx": value.tx,
-                    "could_arrive": self._could_arrive(operation.barrier, stuck),
-                }
-            )
-        shown = "; ".join(_show_waiting(facts) for facts in waiting)
+        waiting = stuck_threads(
+            self.threads,
+            self.at,
+            {barrier: state.value for barrier, state in self.barriers.items()},
+            lambda thread, barrier: self.own.get((thread, barrier), 0),
+        )
+        shown = "; ".join(one.text for one in waiting)
         self.report(
             ProtocolKind.DEADLOCK,
             "",
             f"{len(stuck)} of {len(self.threads)} threads wait for ever: {shown}",
-            waiting=waiting,
+            waiting=[one.facts for one in waiting],
         )
-
-    def _could_arrive(self, barrier: Barrier, stuck: list[int]) -> list[str]:
-        """Stuck threads that would still arrive on, or deliver to, the barrier if they went on."""
-        names = []
-        for thread in stuck:
-            for operation in self.threads[thread].operations[self.at[thread] :]:
-                signals = operation.agent.signals if isinstance(operation, Launch) else (operation,)
-                if any(isinstance(one, (Arrive, Complete)) and one.barrier == barrier for one in signals):
-                    names.append(str(self.threads[thread]))
-                    break
-        return names
-
-    def _check_bytes(self) -> None:
-        for state in self.barriers.values():
-            name, tx = state.barrier.name, state.value.tx
-            if tx:
-                text = (
-                    f"{tx} bytes announced and never delivered" if tx > 0 else f"{-tx} bytes delivered, not announced"
-                )
-                self.report(ProtocolKind.WRONG_BYTES, name, f"{name}, phase {state.value.phase}: {text}", tx=tx)
 
     def check_laps(self) -> None:
         """Report waits that their barrier can lap; final for every phase that has ended."""
         for state in self.barriers.values():
-            if state.barrier.kind is not BarrierKind.MBARRIER:
-                continue
-            for phase, waits in state.waits.items():
-                for stamp, who in waits:
-                    if phase + 1 < len(state.ended) and not _reached(state.ended[phase + 1], [stamp]):
-                        self.report(
-                            ProtocolKind.LAPPED,
-                            state.barrier.name,
-                            f"{state.barrier.name} can end phase {phase + 1} before {who} has looked for the end of "
-                            f"phase {phase}: the parity is then as if phase {phase} were open, and the wait does not "
-                            "pass",
-                            role=who,
-                            meant=phase,
-                        )
+            state.check_laps()
 
     def _check_ends(self) -> None:
-        for state in self.barriers.values():
-            value = state.value
-            if value.pending != value.expected and not value.tx:
-                text = f"{value.expected - value.pending} of {value.expected} arrivals of phase {value.phase}"
-                name = state.barrier.name
-                self.report(ProtocolKind.LEFTOVER, name, f"{name}: {text} are left over at the end")
-        for slot, past in self.slots.items():
-            if not past.read:
-                who = past.writes[0].who
-                self.report(ProtocolKind.UNREAD, slot.name, f"what {who} wrote to {slot.name} is never read", role=who)
+        for barrier, state in self.barriers.items():
+            if not self.lives.is_over(barrier):
+                state.check_begun()
+        for slot in self.slots.values():
+            slot.check_read(self.report)
         for use in self.uses:
             clocks = [self.clocks[thread] for thread, who in enumerate(self.threads) if who.cta == use.cta]
-            if clocks and not any(_reached(clock, use.stamps) for clock in clocks):
+            if clocks and not any(reached(clock, use.stamps) for clock in clocks):
                 self.report(use.kind, f"CTA{use.cta}", f"CTA {use.cta} can have ended when {use.what}")
-
-
-def _apply(value: Mbarrier, operation: Arrive | Expect | Signal) -> Mbarrier:
-    if isinstance(operation, Arrive):
-        return value.arrive(operation.count, tx=operation.tx)
-    return value.expect(operation.tx) if isinstance(operation, Expect) else value.complete(operation.tx)
-
-
-def _merge(clock: Clock, other: Clock) -> None:
-    for index, value in enumerate(other):
-        if value > clock[index]:
-            clock[index] = value
-
-
-def _show_waiting(facts: Facts) -> str:
-    could = facts["could_arrive"]
-    return (
-        f"{facts['role']} waits on {facts['barrier']} for phase {facts['meant']} (parity {facts['parity']}), which is "
-        f"at phase {facts['phase']} with {facts['pending']} arrivals and {facts['tx']} bytes pending; "
-        + (f"still to arrive: {', '.join(could)}" if isinstance(could, list) and could else "nobody is left to arrive")
-    )

@@ -12,10 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from .barrier_run import BarrierRun
+from .clocks import Stamp
 from .mbarrier import Fault
 from .ops import Access, AwaitOwn, Barrier, Launch, Operation, Slot, Touch, Wait
-from .ordered import BarrierState, Past, Run, Stamp
+from .ordered import Run
 from .program import Protocol, Thread
+from .slot_run import Past
 
 __all__ = ["Moment", "divergence", "go_on_alike", "moment"]
 
@@ -89,7 +92,7 @@ def _shifted(operation: Operation, phases: dict[Barrier, int], versions: dict[Sl
     match operation:
         case Wait(barrier, phase, parity):
             by = phases.get(barrier, 0)
-            return Wait(barrier, phase + by, parity ^ (by & 1))
+            return replace(operation, phase=phase + by, parity=parity ^ (by & 1))
         case Touch(access):
             return Touch(_shifted_access(access, versions))
         case Launch(agent):
@@ -161,7 +164,7 @@ class _Writer:
         left = (use for use in run.uses if not self.over(use.cta, use.stamps))
         uses = tuple(sorted({(use.cta, use.kind, self.stamps(use.stamps)) for use in left}, key=repr))
         clocks = tuple(self.clock(clock) for clock in run.clocks)
-        return clocks, tuple(self.barrier(barrier) for barrier in run.barriers), groups, slots, uses
+        return clocks, tuple(self.barrier(barrier) for barrier in run.barriers), groups, slots, uses, self.lives()
 
     def over(self, cta: int, stamps: list[Stamp]) -> bool:
         """Whether a thread of the CTA is sure to come after a use: then its end is, whatever follows."""
@@ -174,16 +177,32 @@ class _Writer:
         recent = range(max(0, phase - _RECENT), phase)
         own = sorted((who, self.run.own.get((who, which), 0)) for who, which in self.by_state if which == barrier)
         return (
-            (state.value.expected, state.value.pending, state.value.tx, min(phase, _RECENT)),
-            tuple((self.clock(one.clock), self.stamp(one.stamp), one.arrives, one.expects) for one in state.open),
-            tuple((self.clock(state.ended[at]), tuple(map(self.stamp, state.made_by[at]))) for at in recent),
+            (state.value.expected, state.value.pending, state.value.size, state.value.tx, min(phase, _RECENT)),
+            tuple((self.clock(one.clock), self.stamp(one.stamp), one.operation) for one in state.open),
+            tuple((self.clock(state.ended[at]), self.all_stamps(state, at)) for at in recent),
             tuple(
                 tuple(self.stamp(wait) for wait, _ in state.waits.get(at, ())) for at in range(phase - _RECENT, phase)
             ),
             tuple((who, *self.awaited(state, at)) for who, at in own),
         )
 
-    def awaited(self, state: BarrierState, at: int) -> State:
+    def all_stamps(self, state: BarrierRun, at: int) -> State:
+        """Those of all that made an ended phase."""
+        return tuple(self.stamp(one.stamp) for one in state.made_by[at])
+
+    def lives(self) -> State:
+        """Which barrier objects are there, and what their ends must come after."""
+        lives = self.run.lives
+        return tuple(
+            (
+                self.stamp(lives.inits.get(barrier)),
+                self.stamp(lives.invals.get(barrier)),
+                tuple(self.stamps(stamps) for _, stamps in lives.uses.get(barrier, ())),
+            )
+            for barrier in self.run.barriers
+        )
+
+    def awaited(self, state: BarrierRun, at: int) -> State:
         """The phase that a thread may wait for by state, however old: its distance, and what its end comes after."""
         self.gathered[state.component].add(at)
         behind = state.value.phase - at

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from ..errors import InputError
-from . import tilelang
+from . import tilelang, triton
 from .spec import DEFAULT_PANEL_WIDTH, Options, Param, SchedulerSpec
 
 __all__ = ["DEFAULT", "DEFAULT_PANEL_WIDTH", "SCHEDULERS", "Options", "Param", "SchedulerSpec", "get"]
 
 SCHEDULERS: dict[str, SchedulerSpec] = {
-    spec.name: spec for spec in (tilelang.PERSISTENT, tilelang.MANUAL_1CTA, tilelang.MANUAL_2CTA)
+    spec.name: spec
+    for spec in (
+        tilelang.PERSISTENT,
+        tilelang.MANUAL_1CTA,
+        tilelang.MANUAL_2CTA,
+        triton.GROUPED,
+        triton.GROUPED_ROTATED,
+    )
 }
 DEFAULT = tilelang.PERSISTENT
 

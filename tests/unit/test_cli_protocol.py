@@ -103,8 +103,9 @@ def test_explain_shows_the_smallest_shape_and_an_interleaving(capsys: pytest.Cap
     arguments = ["protocol", "seed-1cta", "--set", "stages=3", "--k-blocks", "5", "--tiles", "4", "--explain"]
     assert main(arguments) == 1
     out = capsys.readouterr().out
-    assert "k_blocks = 1, stages = 3, tiles = 2: a shortest way to wrong-phase" in out
-    assert "\n     1. tma@CTA0: " in out
+    assert "k_blocks = 2, stages = 3, tiles = 3: a shortest way to deadlock" in out
+    assert "step | tma@CTA0 " in out
+    assert "1    | passes the wait for phase  |" in out
 
 
 def test_a_period_above_the_limit_is_incomplete(capsys: pytest.CaptureFixture[str]) -> None:

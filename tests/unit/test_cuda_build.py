@@ -23,6 +23,11 @@ def test_the_probe_assembles(arch: str) -> None:
     assert compile_source(CUDA_DIR / "probe.cu", arch, Output.CUBIN).startswith(b"\x7fELF")
 
 
+@pytest.mark.parametrize("arch", ["sm_90", "sm_90a", "sm_100a", "sm_103a", "sm_120a"])
+def test_the_mbarrier_probe_assembles(arch: str) -> None:
+    assert compile_source(CUDA_DIR / "mbarrier_probe.cu", arch, Output.CUBIN).startswith(b"\x7fELF")
+
+
 def test_the_probe_as_ptx_reads_the_timer_and_the_sm() -> None:
     ptx = compile_source(CUDA_DIR / "probe.cu", "sm_90a", Output.PTX).decode()
     assert ".entry tilesched_probe(" in ptx

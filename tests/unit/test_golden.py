@@ -47,7 +47,7 @@ def with_tile(tile: object) -> dict[str, Any]:
 
 MISMATCHES = {
     "a tile": (with_tile([9, 9]), "workers[1][2]: the vector has [9, 9], the model [2, 1]"),
-    "not a tile": (with_tile("x"), "workers[1][2]: the vector has x"),
+    "not a tile": (with_tile("x"), "workers[1][2]: the vector has 'x'"),
     "a worker too few": (
         edited(workers=KNOWN[2]["workers"][:1]),
         "workers: the vector has 1 workers, the model 2",
@@ -61,7 +61,7 @@ MISMATCHES = {
     "CTA tiles": (edited(cta_tiles=[]), "cta_tiles: the vector has 0 workers, the model 4"),
     "ghosts": (edited(ghosts=[[5, 0]]), "ghosts: the vector has [[5, 0]]"),
     "lost": (edited(lost=[[0, 0]]), "lost: the vector has [[0, 0]], the model []"),
-    "lost of the wrong type": (edited(lost="none"), "lost: the vector has none"),
+    "lost of the wrong type": (edited(lost="none"), "lost: the vector has 'none'"),
     "a parameter out of bounds": (
         edited(params={**KNOWN[2]["params"], "num_workers": 0}),
         "cannot be built: sm_count=0",
@@ -111,4 +111,4 @@ def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(error.splitlines()) == 4
     assert main(["golden", str(DATA), "--format", "json"]) == 3
     body = json.loads(capsys.readouterr().out)
-    assert (body["schema"], body["match"], body["unknown"]) == ("tilesched/golden/1", 9, 41)
+    assert (body["schema"], body["match"], body["unknown"]) == ("tilesched/golden/1", 13, 37)

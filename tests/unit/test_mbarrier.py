@@ -11,8 +11,8 @@ from tilesched.simulator.protocol.mbarrier import MAX_COUNT, Fault, FaultKind, M
 
 def test_rule_6_a_phase_ends_when_nothing_is_pending() -> None:
     barrier = Mbarrier.init(2)
-    assert barrier.arrive() == Mbarrier(expected=2, pending=1)
-    assert barrier.arrive().arrive() == Mbarrier(expected=2, pending=2, phase=1)
+    assert barrier.arrive() == Mbarrier(expected=2, pending=1, size=2)
+    assert barrier.arrive().arrive() == Mbarrier(expected=2, pending=2, phase=1, size=2)
     assert barrier.arrive(2).phase == 1
 
 
@@ -20,7 +20,7 @@ def test_rule_10_bytes_are_expected_before_the_arrival() -> None:
     barrier = Mbarrier.init(1).arrive(tx=32)
     assert (barrier.phase, barrier.pending, barrier.tx) == (0, 0, 32)
     assert barrier.complete(16).phase == 0
-    assert barrier.complete(16).complete(16) == Mbarrier(expected=1, pending=1, phase=1)
+    assert barrier.complete(16).complete(16) == Mbarrier(expected=1, pending=1, phase=1, size=1)
 
 
 def test_rule_14_bytes_may_come_before_they_are_expected() -> None:

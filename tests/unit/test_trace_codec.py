@@ -22,26 +22,33 @@ from tilesched.simulator.problem import Problem
 from tilesched.simulator.trace import OPTIONAL_COLUMNS, Trace, TraceHeader
 from tilesched.simulator.trace_codec import load, save
 
+PRINTABLE = st.characters(exclude_categories=["C", "Z"]) | st.just(" ")
+
 
 @st.composite
 def traces(draw: st.DrawFn) -> Trace:
-    roles = draw(st.lists(st.text(min_size=1, max_size=6), min_size=1, max_size=3, unique=True))
+    roles = draw(st.lists(st.text(PRINTABLE, min_size=1, max_size=6), min_size=1, max_size=3, unique=True))
     header = TraceHeader(
-        kernel=draw(st.text(max_size=5)),
-        source=draw(st.text(max_size=5)),
+        kernel=draw(st.text(PRINTABLE, max_size=5)),
+        source=draw(st.text(PRINTABLE, max_size=5)),
         roles=tuple(roles),
         leader_roles=tuple(draw(st.sets(st.sampled_from(roles)))),
         ctas=draw(st.integers(1, 5)),
         problem=Problem(m=draw(st.integers(1, 999)), n=7, k=3, cluster_m=draw(st.integers(1, 2))),
-        scheduler=draw(st.none() | st.text(max_size=5)),
-        params=draw(st.dictionaries(st.text(max_size=3), st.integers(-9, 9) | st.text(max_size=3), max_size=2)),
+        scheduler=draw(st.none() | st.text(PRINTABLE, max_size=5)),
+        params=draw(
+            st.dictionaries(
+                st.text(PRINTABLE, max_size=3), st.integers(-9, 9) | st.text(PRINTABLE, max_size=3), max_size=2
+            )
+        ),
         capacity=draw(st.none() | st.integers(1, 99)),
-        device=draw(st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=2)),
-        provenance=draw(st.text(max_size=9)),
+        device=draw(st.dictionaries(st.text(PRINTABLE, max_size=3), st.text(PRINTABLE, max_size=3), max_size=2)),
+        provenance=draw(st.text(PRINTABLE, max_size=9)),
     )
     length = draw(st.integers(0, 6))
-    value = st.integers(-(2**63) + 1, 2**63 - 1)
+    value, coordinate = st.integers(-(2**62), 2**62 - 1), st.integers(-(2**31), 2**31 - 1)
     limits = {"cta": st.integers(0, header.ctas - 1), "role": st.integers(0, len(roles) - 1)}
+    limits |= {"m": coordinate, "n": coordinate}
     names = ["cta", "role", "m", "n", *draw(st.sets(st.sampled_from(OPTIONAL_COLUMNS)))] if length else None
     columns = {
         name: np.array(draw(st.lists(limits.get(name, value), min_size=length, max_size=length)), np.int64)
@@ -176,6 +183,31 @@ class Bomb:
         return open, (str(self.path), "w")
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_other_ways_to_pack_are_refused(method: int, tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as archive:
+        archive.writestr("header.npy", bytes(1000))
+    damaged = bytearray(buffer.getvalue())
+    damaged[50:54] = bytes(4)  # LZMA's own error, if it were unpacked
+    assert f"is packed by method {method}, not stored or deflated" in refusal(bytes(damaged), tmp_path)
+
+
+def test_a_member_whose_name_is_no_text(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("h\u00e9ader.npy", b"")
+    damaged = buffer.getvalue().replace("h\u00e9".encode(), b"h\xff\xff")
+    assert "damaged archive" in refusal(damaged, tmp_path)
+
+
+def test_lines_that_do_not_end(tmp_path: Path) -> None:
+    """Parsed JSON takes many times its text: `{},` is three bytes and 64 in memory."""
+    start = json.dumps(example().header.to_json()).encode()
+    assert "line 1 is longer than 16777216 bytes" in refusal(start[:-1] + b', "x": [' + b"{}," * 2**23, tmp_path)
+    assert "line 2 is longer than 65536 bytes" in refusal(start + b'\n{"cta": [' + b"{}," * 2**15, tmp_path)
+
+
 STATED = {"records": 4, "columns": ["cta", "role", "m", "n", "linear"], "counted": True}
 EDITS: dict[str, tuple[Callable[[dict[str, bytes]], None], str]] = {
     "no header": (lambda members: members.pop("header.npy") and None, "'header.npy' is absent"),
@@ -189,27 +221,43 @@ EDITS: dict[str, tuple[Callable[[dict[str, bytes]], None], str]] = {
     "beyond 63 bits": (put("m.npy", npy(np.array([2**64 - 1] * 4, np.uint64))), "column 'm' leaves 63 bits"),
     "no array": (put("m.npy", b"text"), "'m.npy' is no array"),
     "a huge shape": (
-        put("m.npy", npy_header("{'descr': '<i8', 'fortran_order': False, 'shape': (2305843009213693952,)}")),
-        "holds 0 bytes, its header says 18446744073709551616",
+        put("m.npy", npy_header("{'descr': '<i8', 'fortran_order': False, 'shape': (230584300921369395,)}")),
+        "holds 0 bytes, its header says 1844674407370955160",
     ),
     "a negative shape": (
         put("m.npy", npy_header("{'descr': '<i8', 'fortran_order': False, 'shape': (-1,)}")),
-        "holds 0 bytes",
+        "is not an integer array",
     ),
     "trailing bytes": (put("m.npy", npy([0, 0, 1, 1]) + b"12345678"), "holds 40 bytes, its header says 32"),
     "two negative axes": (
         put("m.npy", npy_header("{'descr': '<i8', 'fortran_order': False, 'shape': (-2, -2)}", bytes(32))),
-        "holds 32 bytes",
+        "is not an integer array",
     ),
     "another order of axes": (
         put("wanted.npy", npy_header("{'descr': '<i8', 'fortran_order': True, 'shape': (2, 2)}", bytes(32))),
         "is not an integer array of at most two axes",
     ),
     "three axes": (put("wanted.npy", npy([[[1]]])), "is not an integer array of at most two axes"),
-    "another npy version": (put("m.npy", b"\x93NUMPY\x02\x00" + bytes(200)), "npy version (2, 0)"),
+    "another npy version": (put("m.npy", b"\x93NUMPY\x02\x00" + bytes(200)), "no array of npy version 1.0"),
     "exactly 2^63": (put("m.npy", npy(np.array([2**63] * 4, np.uint64))), "column 'm' leaves 63 bits"),
     "too many roles": (header(roles=[f"r{i}" for i in range(65)]), "are not 1 to 64 different names"),
-    "a header to evaluate": (put("m.npy", npy_header("__import__('os').abort()")), "'m.npy' is no array"),
+    "a header to evaluate": (put("m.npy", npy_header("__import__('os').abort()")), "'m.npy' is not an integer array"),
+    "a header that does not end": (put("m.npy", npy_header("{'descr': '<i8', 'shape': (4,")), "not an integer array"),
+    "a header of nested brackets": (put("m.npy", npy_header("(" * 900)), "not an integer array"),
+    "a header that cannot be hashed": (put("m.npy", npy_header("{[]: 1}")), "not an integer array"),
+    "a header that is cut off": (put("m.npy", b"\x93NUMPY\x01\x00\xff\xff{"), "no array of npy version 1.0"),
+    "no axes": (put("cta.npy", npy(np.array(0))), "column 'cta' has shape (), not one axis"),
+    "coordinates beyond 32 bits": (put("m.npy", npy([0, 0, 1, 2**31])), "record 3: m=2147483648 is outside"),
+    "ids beyond 62 bits": (put("linear.npy", npy([0, 0, 1, 2**62])), "record 3: linear=4611686018427387904 is outs"),
+    "half a surrogate pair": (header(kernel="\ud800"), "kernel='\\ud800' is not printable text"),
+    "a role with a line feed": (header(roles=["a\nb", "mma"]), "roles='a\\nb' is not printable text"),
+    "a device that clears the screen": (header(device={"name": "\x1b[2J"}), "device='\\x1b[2J' is not printable"),
+    "a parameter of control characters": (header(params={"\x07": 1}), "params='\\x07' is not printable text"),
+    "a text without end": (header(provenance="x" * 10_001), "is not printable text of at most 10000 characters"),
+    "a problem that no file can hold": (
+        header(problem={"m": 2**20, "n": 2**20, "k": 1, "block_m": 32, "block_n": 64}),
+        "are more than 268435456",
+    ),
     "CTA out of range": (put("cta.npy", npy([0, 0, 1, 2])), "record 3: cta=2 is outside [0, 1]"),
     "negative role": (put("role.npy", npy([0, -1, 0, 1])), "record 1: role=-1 is outside [0, 1]"),
     "wanted of another shape": (put("wanted.npy", npy([1, 1, 1, 1])), "'wanted' has shape (4,), not (2, 2)"),

@@ -16,18 +16,25 @@ from ..ops import (
     BarrierKind,
     Complete,
     Expect,
+    Fence,
+    FenceKind,
     Join,
     Launch,
     Mode,
     Operation,
     Slot,
+    Space,
     Touch,
     Wait,
 )
 from ..program import Protocol, thread
 from .work import MAX_BUFFERS, MAX_WARPS, Loop, Turns, Work, require, rounds
 
-__all__ = ["GemmParams", "Store", "gemm_1cta", "seed_1cta", "stores"]
+__all__ = ["AFTER", "BEFORE", "GemmParams", "Store", "Stores", "gemm_1cta", "seed_1cta"]
+
+
+AFTER, BEFORE = Fence(FenceKind.TCGEN05_AFTER), Fence(FenceKind.TCGEN05_BEFORE)
+_PROXY = Fence(FenceKind.PROXY_ASYNC)
 
 
 class Store(Enum):
@@ -102,6 +109,7 @@ class _Ring:
 
     def __init__(self, params: GemmParams) -> None:
         self.params = params
+        self.stores = Stores(params)
         stages, accums = range(params.stages), range(params.accum_stages)
         self.loaded = [Barrier(f"loaded[{stage}]", 32) for stage in stages]
         self.consumed = [Barrier(f"consumed[{stage}]", 1) for stage in stages]
@@ -109,7 +117,7 @@ class _Ring:
         self.tmem_empty = [Barrier(f"tmem_empty[{accum}]", 32 * params.epilogue_warps) for accum in accums]
         self.a = [Slot(f"A_shared[{stage}]") for stage in stages]
         self.b = [Slot(f"B_shared[{stage}]") for stage in stages]
-        self.accum = [Slot(f"C_tmem[{accum}]") for accum in accums]
+        self.accum = [Slot(f"C_tmem[{accum}]", space=Space.TMEM) for accum in accums]
 
     def load_stages(self) -> Iterator[Operation]:
         p = self.params
@@ -132,6 +140,7 @@ class _Ring:
             accum = w % p.accum_stages
             turn = accum_turns.next(accum)
             yield Wait(self.tmem_empty[accum], turn - 1, ((w // p.accum_stages) & 1) ^ 1)
+            yield AFTER
             for k, count in enumerate(p.counts(w)):
                 stage = count % p.stages
                 phase = turns.next(stage)
@@ -149,29 +158,41 @@ class _Ring:
             accum = w % p.accum_stages
             turn = turns.next(accum)
             yield Wait(self.tmem_full[accum], turn, (w // p.accum_stages) & 1)
+            yield AFTER
             yield Launch(Agent("tcgen05.ld", (Access(self.accum[accum], Mode.READ, turn),), group="ld"))
             yield Join(("ld",))
+            yield BEFORE
             yield Arrive(self.tmem_empty[accum], 32)
             if p.store is Store.TMA:
-                yield from stores(p, warp, taken)
+                yield from self.stores.of(warp, taken)
 
 
-def stores(params: GemmParams, warp: int, taken: int, cta: int = 0) -> Iterator[Operation]:
-    """The TMA stores of a tile, the `taken`-th of its worker: warp 0 issues them and awaits their reads for all."""
-    sync = Barrier("bar.sync epilogue", params.epilogue_warps, cta, BarrierKind.HARDWARE)
-    for subtile in range(params.subtiles):
-        store = taken * params.subtiles + subtile
-        buffer = store % params.store_buffers
-        slots = [Slot(f"C_shared[{buffer}].{part}", cta) for part in range(params.epilogue_warps)]
-        if warp == 0 and store >= params.store_buffers:
-            yield Join((f"store from buffer {buffer}",))
-        yield from (Arrive(sync), AwaitOwn(sync))  # before a refill every warp is past the wait of the issuing one
-        turn = store // params.store_buffers
-        yield Touch(Access(slots[warp], Mode.WRITE, turn))
-        yield from (Arrive(sync), AwaitOwn(sync))
-        if warp == 0:
-            reads = tuple(Access(slot, Mode.READ, turn) for slot in slots)
-            group = f"store from buffer {buffer}"
-            yield Launch(Agent(group, reads, group=group))
-    if warp == 0 and taken == sum(tile is not None for tile in params.work.epilogue) - 1:
-        yield Join(tuple(f"store from buffer {buffer}" for buffer in range(params.store_buffers)))
+class Stores:
+    """The TMA stores of a CTA's tiles: warp 0 issues them and awaits their reads for all epilogue warps."""
+
+    def __init__(self, params: GemmParams, cta: int = 0) -> None:
+        self.params = params
+        warps, buffers = range(params.epilogue_warps), range(params.store_buffers)
+        sync = Barrier("bar.sync epilogue", params.epilogue_warps, cta, BarrierKind.HARDWARE)
+        self.sync = (Arrive(sync), AwaitOwn(sync))
+        self.slots = [[Slot(f"C_shared[{buffer}].{part}", cta) for part in warps] for buffer in buffers]
+        self.groups = [f"store from buffer {buffer}" for buffer in buffers]
+        self.last = sum(tile is not None for tile in params.work.epilogue) - 1
+
+    def of(self, warp: int, taken: int) -> Iterator[Operation]:
+        """What a warp does for the `taken`-th tile of its worker."""
+        p = self.params
+        for subtile in range(p.subtiles):
+            store = taken * p.subtiles + subtile
+            buffer, turn = store % p.store_buffers, store // p.store_buffers
+            if warp == 0 and turn:
+                yield Join((self.groups[buffer],))
+            yield from self.sync  # before a refill every warp is past the wait of the issuing one
+            yield Touch(Access(self.slots[buffer][warp], Mode.WRITE, turn))
+            yield _PROXY
+            yield from self.sync
+            if warp == 0:
+                reads = tuple(Access(slot, Mode.READ, turn) for slot in self.slots[buffer])
+                yield Launch(Agent(self.groups[buffer], reads, group=self.groups[buffer]))
+        if warp == 0 and taken == self.last:
+            yield Join(tuple(self.groups))

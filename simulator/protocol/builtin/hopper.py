@@ -5,7 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...errors import InputError
-from ..ops import Access, Agent, Arrive, Barrier, Complete, Join, Launch, Mode, Operation, Slot, Touch, Wait
+from ..ops import (
+    Access,
+    Agent,
+    Arrive,
+    Barrier,
+    Complete,
+    Fence,
+    FenceKind,
+    Join,
+    Launch,
+    Mode,
+    Operation,
+    Slot,
+    Space,
+    Touch,
+    Wait,
+)
 from ..program import Protocol, thread
 from .gemm import GemmParams
 from .work import Loop, Turns, rounds
@@ -78,8 +94,9 @@ class _Ring:
     def multiply(self, group: int, w: int, turn: int) -> Iterator[Operation]:
         """The main loop keeps one wgmma group in flight: a stage is released when the next group is issued."""
         p = self.params
-        accum = Slot(f"registers of math{group}")
+        accum = _registers(group)
         count = 0
+        yield Fence(FenceKind.WGMMA)
         for k, count in enumerate(p.counts(w)):
             stage, phase = count % p.stages, count // p.stages
             yield Wait(self.full[stage], phase, phase & 1)
@@ -97,7 +114,13 @@ class _Ring:
     def store(self, group: int, turn: int) -> Iterator[Operation]:
         """Registers to shared memory to a TMA store, that is read before the next one is written."""
         buffer = Slot(f"D_shared.{group}")
-        yield Touch(Access(Slot(f"registers of math{group}"), Mode.READ, turn))
+        yield Touch(Access(_registers(group), Mode.READ, turn))
         yield Touch(Access(buffer, Mode.WRITE, turn))
+        yield Fence(FenceKind.PROXY_ASYNC)
         yield Launch(Agent("store of a tile", (Access(buffer, Mode.READ, turn),), group="store"))
         yield Join(("store",))
+
+
+def _registers(group: int) -> Slot:
+    """The accumulator of a warpgroup."""
+    return Slot(f"registers of math{group}", space=Space.REGISTERS)

@@ -18,10 +18,11 @@ from ..ops import (
     Mode,
     Operation,
     Slot,
+    Space,
     Wait,
 )
 from ..program import Protocol, thread
-from .gemm import GemmParams, Store, stores
+from .gemm import AFTER, BEFORE, GemmParams, Store, Stores
 from .work import Turns, rounds
 
 __all__ = ["gemm_2cta"]
@@ -41,6 +42,7 @@ def gemm_2cta(params: GemmParams) -> Protocol:
 class _Pair:
     def __init__(self, params: GemmParams) -> None:
         self.params = params
+        self.stores = [Stores(params, cta) for cta in (0, 1)]
         stages, accums, ctas = range(params.stages), range(params.accum_stages), (0, 1)
         self.loaded = [Barrier(f"loaded[{stage}]", 2 * 32) for stage in stages]
         self.consumed = [[Barrier(f"consumed[{stage}]", 1, cta) for stage in stages] for cta in ctas]
@@ -48,7 +50,7 @@ class _Pair:
         self.tmem_empty = [Barrier(f"tmem_empty[{accum}]", 2 * 32 * params.epilogue_warps) for accum in accums]
         self.a = [[Slot(f"A_shared[{stage}]", cta) for stage in stages] for cta in ctas]
         self.b = [[Slot(f"B_shared[{stage}]", cta) for stage in stages] for cta in ctas]
-        self.accum = [[Slot(f"C_tmem[{accum}]", cta) for accum in accums] for cta in ctas]
+        self.accum = [[Slot(f"C_tmem[{accum}]", cta, Space.TMEM) for accum in accums] for cta in ctas]
         self.cluster = Barrier("cluster", 3 + 2 * params.epilogue_warps, 0, BarrierKind.HARDWARE)
 
     def load_stages(self, cta: int) -> Iterator[Operation]:
@@ -79,6 +81,7 @@ class _Pair:
             accum = w % p.accum_stages
             turn = accum_turns.next(accum)
             yield Wait(self.tmem_empty[accum], turn - 1, ((w // p.accum_stages) & 1) ^ 1)
+            yield AFTER
             for k, count in enumerate(p.counts(w)):
                 stage = count % p.stages
                 phase = turns.next(stage)
@@ -99,11 +102,13 @@ class _Pair:
             accum = w % p.accum_stages
             turn = turns.next(accum)
             yield Wait(self.tmem_full[cta][accum], turn, (w // p.accum_stages) & 1)
+            yield AFTER
             yield Launch(Agent("tcgen05.ld", (Access(self.accum[cta][accum], Mode.READ, turn),), group="ld"))
             yield Join(("ld",))
+            yield BEFORE
             yield Arrive(self.tmem_empty[accum], 32)
             if p.store is Store.TMA:
-                yield from stores(p, warp, taken, cta)
+                yield from self.stores[cta].of(warp, taken)
 
     def until_both_are_done(self, body: Iterator[Operation]) -> Iterator[Operation]:
         """A role, then the cluster barrier without which a CTA could end while the other still uses its memory."""

@@ -11,7 +11,7 @@ from .clc import ClcParams, clc_scheduler
 from .gemm import GemmParams, Store, gemm_1cta, seed_1cta
 from .hopper import hopper_cooperative, hopper_pingpong
 from .pair import gemm_2cta
-from .work import Work
+from .work import Loop, Work
 
 __all__ = ["BUILT_INS", "BuiltIn", "Param", "get"]
 
@@ -26,7 +26,11 @@ class Param:
 
 @dataclass(frozen=True, slots=True)
 class BuiltIn:
-    """A protocol with a name. `make` takes the k-blocks of each tile, and all parameters."""
+    """A protocol with a name. `make` takes the k-blocks of each tile, and all parameters.
+
+    `on_work`, for protocols whose tiles come from a scheduler: it takes what each role is given to do, the k-blocks of
+    each of its entries (holes included), the clock, and all parameters.
+    """
 
     name: str
     summary: str
@@ -35,6 +39,10 @@ class BuiltIn:
     make: Callable[[tuple[int, ...], Mapping[str, int]], Protocol]
     period: str  # the parameter whose value is the period of the ring
     has_k_blocks: bool = True
+    on_work: Callable[[Work, int | tuple[int, ...], Loop, Mapping[str, int]], Protocol] | None = None
+    cluster: tuple[int, int] = (1, 1)  # CTAs that make a worker
+    counts_waves: bool = True  # whether its loop can be the one that counts waves
+    policy: str = "none"  # of the front end whose kernel it is, for lints
 
     def with_defaults(self, given: Mapping[str, int]) -> dict[str, int]:
         """All parameters. Raises InputError for a name that there is not."""
@@ -61,12 +69,21 @@ _CLC = {
 }
 
 
-def _gemm(make: Callable[[GemmParams], Protocol]) -> Callable[[tuple[int, ...], Mapping[str, int]], Protocol]:
-    def family(k_blocks: tuple[int, ...], params: Mapping[str, int]) -> Protocol:
-        return make(
+class _Gemm:
+    """A GEMM's protocol, as a family over shapes and for given work."""
+
+    def __init__(self, build: Callable[[GemmParams], Protocol]) -> None:
+        self.build = build
+
+    def make(self, k_blocks: tuple[int, ...], params: Mapping[str, int]) -> Protocol:
+        return self.on_work(Work.same(range(len(k_blocks))), k_blocks, Loop.TILE, params)
+
+    def on_work(self, work: Work, k_blocks: int | tuple[int, ...], loop: Loop, params: Mapping[str, int]) -> Protocol:
+        return self.build(
             GemmParams(
                 k_blocks=k_blocks,
-                work=Work.same(range(len(k_blocks))),
+                work=work,
+                loop=loop,
                 stages=params["stages"],
                 accum_stages=params.get("accum_stages", 2),
                 epilogue_warps=params.get("epilogue_warps", 4),
@@ -75,8 +92,6 @@ def _gemm(make: Callable[[GemmParams], Protocol]) -> Callable[[tuple[int, ...], 
                 store=Store.TMA if _flag("tma_store", params.get("tma_store", 1)) else Store.DIRECT,
             )
         )
-
-    return family
 
 
 def _clc(k_blocks: tuple[int, ...], params: Mapping[str, int]) -> Protocol:
@@ -99,29 +114,39 @@ def _flag(name: str, value: int) -> bool:
 
 
 _SEED = "TileLang #2441, examples/gemm_sm100/gemm_tcgen5mma_ws_persistent.py"
+
+
+def _sm100(name: str, summary: str, source: str, build: Callable[[GemmParams], Protocol], ctas: int = 1) -> BuiltIn:
+    gemm = _Gemm(build)
+    return BuiltIn(
+        name, summary, source, _SM100, gemm.make, "stages", on_work=gemm.on_work, cluster=(ctas, 1), policy="tilelang"
+    )
+
+
+def _hopper(name: str, summary: str, source: str, build: Callable[[GemmParams], Protocol]) -> BuiltIn:
+    gemm = _Gemm(build)
+    return BuiltIn(
+        name, summary, source, _RING, gemm.make, "stages", on_work=gemm.on_work, counts_waves=False, policy="cutlass"
+    )
+
+
 BUILT_INS = {
     one.name: one
     for one in (
-        BuiltIn(
-            "gemm-1cta", "SM100 GEMM of one CTA: TMA, MMA, epilogue", f"{_SEED}, corrected by #2785",
-            _SM100, _gemm(gemm_1cta), "stages",
-        ),
-        BuiltIn("gemm-2cta", "SM100 GEMM of a CTA pair", f"{_SEED}, 2-CTA", _SM100, _gemm(gemm_2cta), "stages"),
-        BuiltIn(
-            "seed-1cta", "gemm-1cta with the seed's stage index in the MMA role, k % num_stages", _SEED,
-            _SM100, _gemm(seed_1cta), "stages",
-        ),
-        BuiltIn(
+        _sm100("gemm-1cta", "SM100 GEMM of one CTA: TMA, MMA, epilogue", f"{_SEED}, corrected by #2785", gemm_1cta),
+        _sm100("gemm-2cta", "SM100 GEMM of a CTA pair", f"{_SEED}, 2-CTA", gemm_2cta, 2),
+        _sm100("seed-1cta", "gemm-1cta with the seed's stage index in the MMA role, k % num_stages", _SEED, seed_1cta),
+        _hopper(
             "hopper-cooperative", "Hopper GEMM: TMA, two warpgroups on each tile", "CUTLASS sm90 cooperative",
-            _RING, _gemm(hopper_cooperative), "stages",
+            hopper_cooperative,
         ),
-        BuiltIn(
+        _hopper(
             "hopper-pingpong", "Hopper GEMM: TMA, two warpgroups that take tiles in turn", "CUTLASS sm90 ping-pong",
-            _RING, _gemm(hopper_pingpong), "stages",
+            hopper_pingpong,
         ),
         BuiltIn(
             "clc-scheduler", "CLC scheduler warps of a CTA pair; a tile is a grant",
-            "TileLang gemm_tcgen5mma_ws_clc.py", _CLC, _clc, "slots", has_k_blocks=False,
+            "TileLang gemm_tcgen5mma_ws_clc.py", _CLC, _clc, "slots", has_k_blocks=False, policy="tilelang",
         ),
     )
 }  # fmt: skip

@@ -37,6 +37,10 @@ class Work:
         """All roles take the same tiles."""
         return cls(tuple(tiles), tuple(tiles), tuple(tiles))
 
+    def lists(self) -> tuple[Tiles, Tiles, Tiles]:
+        """Those of the loads, the MMA and the epilogue."""
+        return self.load, self.mma, self.epilogue
+
 
 class Turns:
     """What a role's accesses to a ring mean: the n-th use of a slot means the slot's n-th phase.
