@@ -172,19 +172,20 @@ def _pattern(shape: Shape, num: int) -> tuple[Indices, Indices, Indices]:
     thread = np.arange(_WARP)
     register = np.arange(shape.registers * num).reshape(-1, 1)
     repeat, i = register // shape.registers, register % shape.registers
-    half = np.zeros_like(thread)
+    none = np.zeros_like(thread)
     match shape:
         case Shape.S32X32B:
-            lane, column = thread + 0 * i, 0 * thread
+            lane, column, half = thread, none, none
         case Shape.S16X64B:
-            lane, column = thread // 4 + 8 * (thread % 2) + 0 * i, thread // 2 % 2
+            lane, column, half = thread // 4 + 8 * (thread % 2), thread // 2 % 2, none
         case Shape.S16X128B:
-            lane, column = thread // 4 + 8 * i, thread % 4
+            lane, column, half = thread // 4 + 8 * i, thread % 4, none
         case Shape.S16X256B:
-            lane, column = thread // 4 + 8 * (i // 2), 2 * (thread % 4) + i % 2
+            lane, column, half = thread // 4 + 8 * (i // 2), 2 * (thread % 4) + i % 2, none
         case Shape.S16X32BX2:
-            lane, column, half = thread % 16 + 0 * i, 0 * thread, thread // 16
-    return lane, column + repeat * shape.width, half
+            lane, column, half = thread % 16, none, thread // 16
+    lane, column, half = np.broadcast_arrays(lane, column + repeat * shape.width, half)
+    return lane, column, half
 
 
 def cells(shape: Shape, num: int, address: int, warp: int, *, packed: bool = False, split: int = 0) -> Cells | Illegal:
