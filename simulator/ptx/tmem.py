@@ -2,8 +2,9 @@
 
 Tensor memory is an array of shape (128, 512) of uint32. An address has the lane in bits 31-16, the column in 15-0.
 
-A warp reaches the 32 lanes from 32 · (warp id mod 4) on. Where the registers of thread t lie, relative to the address,
-for the first repetition; each further one is the shape's width to the right (PTX 9.7.16.2.3.1):
+A warp reaches the 32 lanes from 32 · (warp id mod 4) on. An address names one of them, or has a lane below 32, which
+counts from the warp's first: DeepGEMM passes lane 0 in all four warps. Where the registers of thread t lie, relative to
+the address, for the first repetition; each further one is the shape's width to the right (PTX 9.7.16.2.3.1):
 
 .32x32b    lane t, column 0                                            1 register, 1 column wide
 .16x64b    lane t div 4 + 8 · (t mod 2), column t div 2 mod 2          1 register, 2 wide
@@ -199,6 +200,7 @@ def cells(shape: Shape, num: int, address: int, warp: int, *, packed: bool = Fal
         return Illegal(what, ".num", num, f"a power of two from 1 to {shape.most}")
     lane, column = split_address(address)
     base = warp % 4 * _WARP
+    lane += base if lane < _WARP else 0
     if not base <= lane <= base + _WARP - shape.lanes:
         reach = f"[{lane}, {lane + shape.lanes})"
         return Illegal(what, "lanes", reach, f"warp {warp} reaches [{base}, {base + _WARP}): warp id mod 4 decides")
