@@ -210,7 +210,8 @@ def decode_instruction(
 ) -> InstructionDescriptor | Illegal:
     """The instruction descriptor with these 32 bits, of a tcgen05.mma of `kind` by `cta_group` (1 or 2) CTAs.
 
-    `a_in_tmem`: A is in tensor memory, which excludes a transposed A. Unsupported: sparse A, and .ws (bits 30-31).
+    `a_in_tmem`: A is in tensor memory, which excludes a transposed A. Unsupported: sparse A. Not for .ws, whose shapes
+    and bits 30-31 differ.
     """
     what = "tcgen05 instruction descriptor"
     if _field(bits, 2, 1):

@@ -2,8 +2,9 @@
 
 Tensor memory is an array of shape (128, 512) of uint32. An address has the lane in bits 31-16, the column in 15-0.
 
-A warp reaches the 32 lanes from 32 · (warp id mod 4) on. Where the registers of thread t lie, relative to the address,
-for the first repetition; each further one is the shape's width to the right (PTX 9.7.16.2.3.1):
+A warp reaches the 32 lanes from 32 · (warp id mod 4) on. An address names one of them, or has a lane below 32, which
+counts from the warp's first: DeepGEMM passes lane 0 in all four warps. Where the registers of thread t lie, relative to
+the address, for the first repetition; each further one is the shape's width to the right (PTX 9.7.16.2.3.1):
 
 .32x32b    lane t, column 0                                            1 register, 1 column wide
 .16x64b    lane t div 4 + 8 · (t mod 2), column t div 2 mod 2          1 register, 2 wide
@@ -172,19 +173,20 @@ def _pattern(shape: Shape, num: int) -> tuple[Indices, Indices, Indices]:
     thread = np.arange(_WARP)
     register = np.arange(shape.registers * num).reshape(-1, 1)
     repeat, i = register // shape.registers, register % shape.registers
-    half = np.zeros_like(thread)
+    none = np.zeros_like(thread)
     match shape:
         case Shape.S32X32B:
-            lane, column = thread + 0 * i, 0 * thread
+            lane, column, half = thread, none, none
         case Shape.S16X64B:
-            lane, column = thread // 4 + 8 * (thread % 2) + 0 * i, thread // 2 % 2
+            lane, column, half = thread // 4 + 8 * (thread % 2), thread // 2 % 2, none
         case Shape.S16X128B:
-            lane, column = thread // 4 + 8 * i, thread % 4
+            lane, column, half = thread // 4 + 8 * i, thread % 4, none
         case Shape.S16X256B:
-            lane, column = thread // 4 + 8 * (i // 2), 2 * (thread % 4) + i % 2
+            lane, column, half = thread // 4 + 8 * (i // 2), 2 * (thread % 4) + i % 2, none
         case Shape.S16X32BX2:
-            lane, column, half = thread % 16 + 0 * i, 0 * thread, thread // 16
-    return lane, column + repeat * shape.width, half
+            lane, column, half = thread % 16, none, thread // 16
+    lane, column, half = np.broadcast_arrays(lane, column + repeat * shape.width, half)
+    return lane, column, half
 
 
 def cells(shape: Shape, num: int, address: int, warp: int, *, packed: bool = False, split: int = 0) -> Cells | Illegal:
@@ -198,6 +200,7 @@ def cells(shape: Shape, num: int, address: int, warp: int, *, packed: bool = Fal
         return Illegal(what, ".num", num, f"a power of two from 1 to {shape.most}")
     lane, column = split_address(address)
     base = warp % 4 * _WARP
+    lane += base if lane < _WARP else 0
     if not base <= lane <= base + _WARP - shape.lanes:
         reach = f"[{lane}, {lane + shape.lanes})"
         return Illegal(what, "lanes", reach, f"warp {warp} reaches [{base}, {base + _WARP}): warp id mod 4 decides")

@@ -139,7 +139,7 @@ def test_a_store_is_undone_by_its_load(shape: Shape, packed: bool) -> None:
     [
         (Shape.S32X32B, 3, 0, 0, 0, ".num"),
         (Shape.S32X32B, 1, 32 << 16, 0, 0, "lanes"),
-        (Shape.S32X32B, 1, 0, 5, 0, "lanes"),
+        (Shape.S32X32B, 1, 64 << 16, 5, 0, "lanes"),
         (Shape.S32X32B, 1, 16 << 16, 0, 0, "lanes"),
         (Shape.S16X64B, 1, 32 << 16, 0, 0, "lanes"),
         (Shape.S16X64B, 1, 128 << 16, 3, 0, "lanes"),
@@ -165,6 +165,14 @@ def test_accesses_at_the_bounds_are_good() -> None:
     assert isinstance(cells(Shape.S32X32B, 1, 511, 0, packed=True), Illegal)
     made(cells(Shape.S32X32B, 1, 510, 0, packed=True))
     assert isinstance(cells(Shape.S16X64B, 1, 8 << 16, 0), Unsupported)
+
+
+def test_a_lane_below_32_counts_from_the_warps_first() -> None:
+    for warp in (0, 1, 6, 7):
+        for shape, lane in ((Shape.S32X32B, 0), (Shape.S16X256B, 0), (Shape.S16X256B, 16)):
+            own = made(cells(shape, 2, (lane + warp % 4 * 32) << 16 | 9, warp))
+            assert (made(cells(shape, 2, lane << 16 | 9, warp)).lanes == own.lanes).all()
+    assert isinstance(cells(Shape.S16X256B, 1, 17 << 16, 1), Illegal)
 
 
 def grant(state: Allocation, columns: int, warp: int = 0) -> Granted:
