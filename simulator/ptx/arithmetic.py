@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .alu import Builder, integer_add, integer_div, integer_minmax, integer_mul, is_float, signed_view
+from .alu import ALU, Builder, integer_add, integer_div, integer_minmax, integer_mul, is_float, signed_view
 from .floats import FORMATS, Format, fused, odd_product, odd_sum, round_integral
 from .isa import Modifiers, Unsupported
 from .program import Instruction
@@ -147,8 +147,6 @@ def _minmax(i: Instruction, m: Modifiers, s: Slots) -> Step:
 
 def _sign(i: Instruction, m: Modifiers, s: Slots) -> Step:
     """neg and abs of floats work on the sign bit."""
-    from .alu import ALU
-
     if not is_float(m["type"]):
         return ALU[i.pieces[0]](i, m, s)
     form = _form(m)

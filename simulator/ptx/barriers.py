@@ -14,8 +14,8 @@ from .alu import Builder
 from .isa import Modifiers, Unsupported
 from .kinds import Fault, MachineKind
 from .memory import State
-from .program import Immediate, Instruction, Operand, Sink
-from .slots import BLOCK, DTYPES, LANES, Array, Ending, Slots, Step
+from .program import Address, Immediate, Instruction, Operand, Sink
+from .slots import BLOCK, DTYPES, LANES, Array, Ending, Slots, Step, pure
 from .warp import Cta, Fragment, LiveBarrier, NamedBarrier, Reason, Waiting, Warp
 
 __all__ = ["BARRIERS", "change", "find_barrier"]
@@ -305,7 +305,7 @@ def _tx(i: Instruction, m: Modifiers, s: Slots) -> Step:
 def _arrive(i: Instruction, m: Modifiers, s: Slots) -> Step:
     """arrive and arrive_drop, in all forms; the state that it gives is the phase and what was pending."""
     operands = i.operands
-    has_state = len(operands) > 1 and not _is_address(operands[0])
+    has_state = len(operands) > 1 and not isinstance(operands[0], Address)
     state = s.write(operands[0], 64) if has_state and not isinstance(operands[0], Sink) else None
     rest = operands[1:] if has_state else operands
     if (
@@ -339,15 +339,7 @@ def _arrive(i: Instruction, m: Modifiers, s: Slots) -> Step:
     return Ending(run)
 
 
-def _is_address(operand: Operand) -> bool:
-    from .program import Address
-
-    return isinstance(operand, Address)
-
-
 def _pending_count(i: Instruction, m: Modifiers, s: Slots) -> Step:
-    from .slots import pure
-
     d, a = s.write(i.operands[0], 32), s.read(i.operands[1], "b64")
     low = np.uint64(MAX_COUNT)
 

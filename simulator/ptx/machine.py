@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from .barriers import settle_named
 from .code import Code
 from .engines import Engines, Ordering, Policy
 from .kinds import Fault, MachineKind
@@ -96,7 +97,6 @@ class Machine:
         self._slots = list(range(launch.sm_count * launch.ctas_per_sm - 1, -1, -1))
         self._slot_of: dict[int, int] = {}
         self._first = code.slots.first_values()
-        self._shared_values: dict[int, list[tuple[int, Array]]] = {}
         self._time_ns = 0
         self._clock_step = 1
         self._clock_effects = -1
@@ -143,8 +143,6 @@ class Machine:
 
     def lanes_ended(self, warp: Warp) -> None:
         """Lanes of a warp have ended: barriers may be complete without them, and the CTA may be at its end."""
-        from .barriers import settle_named
-
         self.effects += 1
         if not warp.live_count:
             warp.cta.live_warps -= 1
