@@ -113,7 +113,6 @@ GROUPS: dict[str, frozenset[str]] = {
         "inc": "inc dec",
         "level": "global param tensormap L1 L2 const local",
         "shared_word": "shared::cta shared",
-        "bits": "b16 b32 b64 b128",
     }.items()
 }
 
