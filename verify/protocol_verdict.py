@@ -15,7 +15,7 @@ from tilesched.simulator.protocol.ordered import check_ordered
 from tilesched.simulator.protocol.outcomes import MAX_OUTCOMES, Outcomes, branches, check_outcomes
 from tilesched.simulator.protocol.program import Protocol
 
-from .rules import RuleReport, explain_failures
+from .rules import Case, RuleReport, explain_failures
 
 __all__ = ["Subject", "Verdict", "judge"]
 
@@ -145,7 +145,11 @@ def _rule(subject: Subject, k_blocks: int | None, tiles: int | None) -> RuleRepo
         _named(subject, k_blocks, tiles, draw.randint(1, 24), draw.randint(1, 5), draw.choice(_periods(subject, 6)))
         for _ in range(_SECOND_SAMPLE)
     ]
-    return explain_failures(fails, first, second)
+    return explain_failures(_cases(fails, first), (_cases(fails, sample) for sample in (second,)))
+
+
+def _cases(fails: Callable[[Mapping[str, int]], bool], sample: Sequence[Mapping[str, int]]) -> list[Case]:
+    return [(params, fails(params)) for params in sample]
 
 
 def _periods(subject: Subject, most: int) -> Sequence[int]:

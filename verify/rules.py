@@ -1,33 +1,40 @@
-"""Find the rule that separates failing from safe parameters: the shortest combination of simple predicates that fits.
+"""Find the rule that separates failing from safe parameters: the shortest combination of predicates that fits.
 
 A rule is stated only if it fits every case that it was made from, and every case of a second, larger sample.
+
+The search works on a few of the cases, and takes in those that a candidate gets wrong until one fits all: so what is
+found is as short as if all had been searched, because no shorter rule fits even the few.
 """
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from functools import reduce
+from itertools import islice
+from operator import and_, or_
 from typing import TypeAlias
 
-__all__ = ["MAX_PREDICATES", "Predicate", "Rule", "RuleReport", "explain_failures", "find_rule"]
+import numpy as np
+
+from tilesched.simulator.raster import IntArray
+from tilesched.simulator.schedule import BoolArray
+
+from .predicates import Columns, Holds, Predicate, products, simple
+
+__all__ = ["MAX_PREDICATES", "Case", "Params", "Rule", "RuleReport", "explain_failures", "find_rule"]
 
 Params: TypeAlias = Mapping[str, int]
+Case: TypeAlias = tuple[Params, bool]
+"""Parameters, and whether they fail."""
 
 MAX_PREDICATES = 3
 """Predicates of a rule, at most: longer ones explain nothing to a reader."""
 
-_MODULI = (2, 3, 4, 8)
-_MAX_BOUNDS = 16  # constants that a parameter is compared with: the smallest that occur
-
-
-@dataclass(frozen=True, slots=True)
-class Predicate:
-    """A simple statement about parameters, as it is printed, and whether it holds."""
-
-    text: str
-    holds: Callable[[Params], bool]
+_FIRST_CASES = 192  # of each kind, that the search begins with
+_MORE_CASES = 32  # taken in at once
+_MAX_ROUNDS = 60
+_MAX_COVERS = 200  # of equal length, of which the one with the simplest predicates is taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,140 +42,177 @@ class Rule:
     """Fails iff `text`."""
 
     text: str
-    holds: Callable[[Params], bool]
+    holds: Holds
     size: int  # predicates
 
 
 @dataclass(frozen=True, slots=True)
 class RuleReport:
-    """What was found. `counterexample` is the smallest case of the second sample that the candidate gets wrong."""
+    """What was found. `counterexample` is the smallest case of the last sample that the candidate gets wrong."""
 
     rule: Rule | None
     candidate: Rule | None
     fitted: int  # cases that the candidate was made from
-    tested: int  # cases of the second sample
+    tested: int  # cases of the last sample
     counterexample: Params | None = None
 
 
-def explain_failures(fails: Callable[[Params], bool], first: Sequence[Params], second: Sequence[Params]) -> RuleReport:
-    """Fit a rule to `first`, and test it on `second`."""
-    candidate = find_rule([(params, fails(params)) for params in first])
-    if candidate is None:
-        return RuleReport(None, None, len(first), len(second))
-    wrong = [params for params in second if candidate.holds(params) != fails(params)]
-    if wrong:
+def explain_failures(
+    first: Sequence[Case], later: Iterable[Sequence[Case]], derived: Collection[str] = ()
+) -> RuleReport:
+    """Fit a rule to `first` and test it on a sample of `later`.
+
+    Where the sample contradicts it, fit one to both, and test that on the next sample of `later`, as long as there is
+    one: so what is stated has never met the sample that it was tested on. All cases have the same parameters.
+    """
+    known = list(first)
+    candidate = find_rule(known, derived)
+    report = RuleReport(None, candidate, len(known), 0)
+    samples = iter(later)
+    while candidate is not None and (sample := next(samples, None)) is not None:
+        wrong = [params for params, failed in sample if bool(candidate.holds(params)) != failed]
+        if not wrong:
+            return RuleReport(candidate, candidate, len(known), len(sample))
         smallest = min(wrong, key=lambda params: (sum(params.values()), sorted(params.items())))
-        return RuleReport(None, candidate, len(first), len(second), smallest)
-    return RuleReport(candidate, candidate, len(first), len(second))
+        report = RuleReport(None, candidate, len(known), len(sample), smallest)
+        known += sample
+        candidate = find_rule(known, derived)
+    return report
 
 
-def find_rule(cases: Sequence[tuple[Params, bool]]) -> Rule | None:
-    """The shortest rule that fits all cases, or None. The order of `_predicates` decides between rules of a length."""
-    if not cases or not any(failed for _, failed in cases):
+def find_rule(cases: Sequence[Case], derived: Collection[str] = ()) -> Rule | None:
+    """The shortest rule that fits all cases, or None. Between rules of one length the order of `simple` decides.
+
+    Parameters named in `derived` follow from the others: they stand in products and beside constants only.
+    """
+    failed = np.array([failed for _, failed in cases], np.bool_)
+    if not failed.any():
         return None
-    if all(failed for _, failed in cases):
+    if failed.all():
         return Rule("always", lambda params: True, 0)
-    wanted = _mask(failed for _, failed in cases)
-    every = (1 << len(cases)) - 1
-    masks: dict[int, Predicate] = {}  # of predicates that say the same of all cases, the first
-    for predicate in _predicates([params for params, _ in cases]):
-        mask = _mask(predicate.holds(params) for params, _ in cases)
-        if mask not in (0, every):
-            masks.setdefault(mask, predicate)
-    for fit in (_single, _pairs, _triples):
-        for rule in fit(masks, wanted):
+    columns = _telling([params for params, _ in cases], derived)
+    chosen = np.concatenate([np.flatnonzero(failed)[:_FIRST_CASES], np.flatnonzero(~failed)[:_FIRST_CASES]])
+    plain, more = list(simple(columns, derived)), list(products(list(columns)))
+    for _ in range(_MAX_ROUNDS):
+        rule = _search(plain, more, {name: column[chosen] for name, column in columns.items()}, failed[chosen])
+        if rule is None:
+            return None
+        wrong = np.flatnonzero(rule.holds(columns) != failed)
+        if not wrong.size:
+            return rule
+        chosen = np.concatenate([chosen, wrong[:: max(1, wrong.size // _MORE_CASES)]])
+    return None
+
+
+def _telling(cases: Sequence[Params], derived: Collection[str]) -> dict[str, IntArray]:
+    """The parameters as columns, without those that never change and those that are always equal to another."""
+    columns: dict[str, IntArray] = {}
+    for name in sorted(cases[0], key=lambda name: (name in derived, name)):
+        column = np.array([params[name] for params in cases], np.int64)
+        if (column != column[0]).any() and not any((column == other).all() for other in columns.values()):
+            columns[name] = column
+    return columns
+
+
+Masks: TypeAlias = dict[int, Predicate]
+"""Of predicates that say the same of all cases the first, by the cases of which it holds, as bits."""
+
+
+def _search(plain: list[Predicate], more: list[Predicate], columns: Columns, failed: BoolArray) -> Rule | None:
+    """The shortest rule for a few cases. A predicate with a product counts as two."""
+    wanted, every = _bits(failed), (1 << failed.size) - 1
+    few = _masks(plain, columns, every)
+    many: Masks | None = None
+    for with_products, size in ((False, 1), (False, 2), (True, 1), (False, 3), (True, 2), (True, 3)):
+        if with_products:
+            many = many or {**few, **_masks(more, columns, every), **few}  # for the same cases, the simple one
+        masks = many if with_products and many is not None else few
+        rule = _combination(masks, wanted, every, size)
+        if rule is None and size == 3 and not with_products:
+            rule = _mixed(masks, wanted, every)
+        if rule is not None:
             return rule
     return None
 
 
-def _mask(bits: Iterator[bool]) -> int:
-    return sum(1 << place for place, bit in enumerate(bits) if bit)
+def _bits(holds: BoolArray) -> int:
+    return int.from_bytes(np.packbits(holds, bitorder="little").tobytes(), "little")
 
 
-_RELATIONS: dict[str, Callable[[int, int], bool]] = {
-    "{} % {} != 0": lambda a, b: a % b != 0,
-    "{} % {} == 0": lambda a, b: a % b == 0,
-    "{} > {}": operator.gt,
-    "{} == {}": operator.eq,
-    "{} != {}": operator.ne,
-    "{} >= {}": operator.ge,
-    "{} <= {}": operator.le,
-}
-_DIVIDES = ("{} % {} != 0", "{} % {} == 0")
-_BOUNDS = ("{} >= {}", "{} <= {}", "{} == {}")
+def _masks(predicates: Iterable[Predicate], columns: Columns, every: int) -> Masks:
+    masks: Masks = {}
+    for predicate in predicates:
+        mask = _bits(np.asarray(predicate.holds(columns), np.bool_))
+        if mask not in (0, every):
+            masks.setdefault(mask, predicate)
+    return masks
 
 
-def _predicate(relation: str, name: str, other: str | int) -> Predicate:
-    compare = _RELATIONS[relation]
-
-    def holds(params: Params) -> bool:
-        return compare(params[name], params[other] if isinstance(other, str) else other)
-
-    return Predicate(relation.format(name, other), holds)
-
-
-def _predicates(cases: Sequence[Params]) -> Iterator[Predicate]:
-    """Divisibility and comparison of two parameters, then of one and a constant: simplest first."""
-    names = sorted({name for params in cases for name in params})
-    for one in names:
-        for other in names:
-            if one == other:
-                continue
-            if all(params[other] > 0 for params in cases):
-                yield from (_predicate(relation, one, other) for relation in _DIVIDES)
-            # a < b is b > a: with both orders of the two names, these say all
-            symmetric = ("{} == {}", "{} != {}") if one < other else ()
-            yield from (_predicate(relation, one, other) for relation in ("{} > {}", *symmetric, "{} >= {}"))
-    for name in names:
-        for bound in sorted({params[name] for params in cases})[:_MAX_BOUNDS]:
-            yield from (_predicate(relation, name, bound) for relation in _BOUNDS)
-        for modulus in _MODULI:
-            yield from (_predicate(relation, name, modulus) for relation in _DIVIDES)
+def _combination(masks: Masks, wanted: int, every: int, size: int) -> Rule | None:
+    """`size` predicates joined by `and`, or by `or`."""
+    conjunction = _cover([every & ~mask for mask in masks], every & ~wanted, wanted, size)
+    if conjunction is not None:
+        return _all([masks[every & ~mask] for mask in conjunction])
+    disjunction = _cover(list(masks), wanted, every & ~wanted, size)
+    return None if disjunction is None else _any([masks[mask] for mask in disjunction])
 
 
-def _single(masks: dict[int, Predicate], wanted: int) -> Iterator[Rule]:
-    if wanted in masks:
-        yield Rule(masks[wanted].text, masks[wanted].holds, 1)
+def _mixed(masks: Masks, wanted: int, every: int) -> Rule | None:
+    """(a or b) and c, or a and b or c."""
+    safe = every & ~wanted
+    for c, predicate in masks.items():
+        if c & wanted == wanted:
+            pair = _cover(list(masks), wanted, safe & c, 2)
+            if pair is not None:
+                return _all([_any([masks[mask] for mask in pair]), predicate])
+        if c & safe == 0:
+            pair = _cover([every & ~mask for mask in masks], safe, wanted & ~c, 2)
+            if pair is not None:
+                return _any([_all([masks[every & ~mask] for mask in pair]), predicate])
+    return None
 
 
-def _pairs(masks: dict[int, Predicate], wanted: int) -> Iterator[Rule]:
-    above, below = _around(masks, wanted)
-    for a, b in combinations(above, 2):
-        if a & b == wanted:
-            yield _all([masks[a], masks[b]])
-    for a, b in combinations(below, 2):
-        if a | b == wanted:
-            yield _any([masks[a], masks[b]])
+def _cover(masks: Sequence[int], must: int, avoid: int, size: int) -> list[int] | None:
+    """`size` masks that together have all of `must` and nothing of `avoid`: those that come first in `masks`."""
+    usable = [mask for mask in masks if mask & avoid == 0 and mask & must]
+    place = {mask: number for number, mask in enumerate(usable)}
+    covers = islice(_covers(usable, must, size), _MAX_COVERS)
+    found = min((sorted(place[mask] for mask in cover) for cover in covers), default=None)
+    return None if found is None else [usable[number] for number in found]
 
 
-def _triples(masks: dict[int, Predicate], wanted: int) -> Iterator[Rule]:
-    above, below = _around(masks, wanted)
-    for a, b, c in combinations(above, 3):
-        if a & b & c == wanted:
-            yield _all([masks[a], masks[b], masks[c]])
-    for a, b, c in combinations(below, 3):
-        if a | b | c == wanted:
-            yield _any([masks[a], masks[b], masks[c]])
-    for a, b in combinations(masks, 2):
-        for c in above:
-            if (a | b) & c == wanted:
-                yield _all([_any([masks[a], masks[b]]), masks[c]])
-        for c in below:
-            if (a & b) | c == wanted:
-                yield _any([_all([masks[a], masks[b]]), masks[c]])
+def _covers(usable: Sequence[int], must: int, size: int) -> Iterator[list[int]]:
+    """Branch on a case that the fewest masks have: one of those must be taken."""
+    if size == 1:
+        yield from ([mask] for mask in usable if mask & must == must)
+        return
+    for mask in _fewest(usable, must):
+        left = must & ~mask
+        if left:
+            yield from ([mask, *rest] for rest in _covers([other for other in usable if other & left], left, size - 1))
 
 
-def _around(masks: dict[int, Predicate], wanted: int) -> tuple[list[int], list[int]]:
-    """Predicates that hold wherever it fails (for `and`), and those that hold only where it fails (for `or`)."""
-    return [mask for mask in masks if mask & wanted == wanted], [mask for mask in masks if mask | wanted == wanted]
+def _fewest(usable: Sequence[int], must: int) -> list[int]:
+    """The masks that have one case of `must`, namely the one of the first few that the fewest have."""
+    best: list[int] | None = None
+    left = must
+    for _ in range(min(16, must.bit_count())):
+        case = left & -left
+        left ^= case
+        having = [mask for mask in usable if mask & case]
+        if best is None or len(having) < len(best):
+            best = having
+    return best or []
 
 
 def _all(parts: Sequence[Predicate | Rule]) -> Rule:
-    return Rule(" and ".join(map(_bracketed, parts)), lambda p: all(part.holds(p) for part in parts), _size(parts))
+    holds = [part.holds for part in parts]
+    return Rule(" and ".join(map(_bracketed, parts)), lambda p: reduce(and_, (one(p) for one in holds)), _size(parts))
 
 
 def _any(parts: Sequence[Predicate | Rule]) -> Rule:
-    return Rule(" or ".join(map(_bracketed, parts)), lambda p: any(part.holds(p) for part in parts), _size(parts))
+    holds = [part.holds for part in parts]
+    return Rule(" or ".join(map(_bracketed, parts)), lambda p: reduce(or_, (one(p) for one in holds)), _size(parts))
 
 
 def _bracketed(part: Predicate | Rule) -> str:

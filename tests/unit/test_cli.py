@@ -286,7 +286,7 @@ def test_heatmap_is_written(tmp_path: Path) -> None:
 
 def test_progress_is_silent_where_stderr_is_no_terminal(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tilesched.cli.progress._DELAY_S", 0)
-    assert main([*SEED, "--quiet"]) == 0
+    assert main([*SEED, "--quiet", "--enumerate"]) == 0
     assert capsys.readouterr().err == ""
 
 
