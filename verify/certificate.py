@@ -26,7 +26,7 @@ from .grid import Tile
 
 __all__ = ["certify"]
 
-_MAX_PERIOD_ROWS = 2**23
+_MAX_PERIOD_ROWS = 2**21
 """Workers times the waves after which their skips repeat: above it the skips are not followed, but enumerated."""
 
 
@@ -93,7 +93,8 @@ def _in_order(box: Box) -> Iterator[Tile]:
 
 
 def _tiles(boxes: Sequence[Box], limit: int) -> Tally[Tile]:
-    return Tally(sum(box.size for box in boxes), list(islice(_ordered(boxes), limit)))
+    count = sum(box.size for box in boxes)
+    return Tally(count, list(islice(_ordered(boxes), limit)) if count and limit else ())
 
 
 def _visits(schedule: StridedSchedule, structure: Structure, boxes: Sequence[Box], limit: int) -> Tally[Visit]:
@@ -136,7 +137,7 @@ def _balance(schedule: StridedSchedule, structure: Structure, limit: int) -> _Ba
         most=int(tiles.max()),
         idle=idle + int((tiles == 0).sum()),
         holes=skips.holes,
-        first_holes=skips.first(limit) if skips.holes else (),
+        first_holes=skips.first(limit),
     )
 
 
@@ -158,29 +159,28 @@ class _Skips:
         self.holes = int((self.last + 1 - self.tiles).sum())
 
     def _add(self, run: Run) -> None:
-        first, rows = self._waves_below(run.ids.start), self._waves_below(run.ids.stop)
-        rows -= first
-        period = _period(run, self.schedule.stride, self.schedule.num_waves)
-        periods, rest = np.divmod(rows, period)
-        whole, part = np.zeros_like(rows), np.zeros_like(rows)  # tiles of a period, and of the rest
-        last_whole, last_part = np.full_like(rows, -1), np.full_like(rows, -1)  # row of the last one there
-        for row in range(period):
-            emitted = self._emitted(run, first + row)
-            whole += emitted
-            last_whole[emitted] = row
-            emitted &= row < rest
-            part += emitted
-            last_part[emitted] = row
-        self.tiles += periods * whole + part
-        in_part, in_whole = last_part >= 0, (last_whole >= 0) & (periods > 0)
-        last = np.where(in_part, periods * period + last_part, (periods - 1) * period + last_whole)
-        self.last = np.where(in_part | in_whole, first + last, self.last)
+        first = self._waves_below(run.ids.start)
+        rows = self._waves_below(run.ids.stop) - first
+        if run.kept == run.width:
+            self.tiles += rows
+            self.last = np.where(rows > 0, first + rows - 1, self.last)
+            return
+        period = np.arange(_period(run, self.schedule.stride, self.schedule.num_waves))[:, None]
+        periods, rest = np.divmod(rows, period.size)
+        emitted = self._emitted(run, first + period)
+        in_rest = emitted & (period < rest)
+        self.tiles += periods * emitted.sum(axis=0) + in_rest.sum(axis=0)
+        last_of_period, last_of_rest = np.where(emitted, period, -1).max(axis=0), np.where(in_rest, period, -1).max(axis=0)
+        last = np.where(last_of_rest >= 0, periods * period.size + last_of_rest, -1)
+        whole = (last_of_rest < 0) & (last_of_period >= 0) & (periods > 0)
+        last = np.where(whole, (periods - 1) * period.size + last_of_period, last)
+        self.last = np.where(last >= 0, first + last, self.last)
 
     def _waves_below(self, linear: int) -> npt.NDArray[np.int64]:
         """Of each worker, the waves whose id is below `linear`."""
         return np.maximum(0, -((self.worker - linear) // self.schedule.stride))
 
-    def _emitted(self, run: Run, wave: npt.NDArray[np.int64]) -> BoolArray:
+    def _emitted(self, run: Run, wave: npt.NDArray[np.int64] | int) -> BoolArray:
         linear = self.worker + wave * self.schedule.stride
         return np.asarray((linear - run.ids.start) % run.width < run.kept)
 
@@ -189,13 +189,13 @@ class _Skips:
         found: list[Hole] = []
         limit = min(limit, self.holes)
         for run in self.structure.runs:
-            if run.kept == run.width:
+            if run.kept == run.width or not limit:
                 continue
             start, stop = run.ids.start // self.schedule.stride, -(-run.ids.stop // self.schedule.stride)
             for wave in range(start, stop):
                 linear = self.worker + wave * self.schedule.stride
                 inside = (linear >= run.ids.start) & (linear < run.ids.stop)
-                skipped = inside & ~self._emitted(run, np.full_like(self.worker, wave)) & (wave < self.last)
+                skipped = inside & ~self._emitted(run, wave) & (wave < self.last)
                 workers = np.flatnonzero(skipped)[: limit - len(found)].tolist()
                 found += [Hole(worker, wave, int(linear[worker])) for worker in workers]
                 if len(found) == limit:

@@ -11,7 +11,7 @@ from tilesched.simulator.findings import Finding, Severity, Verdict, verdict_of
 from tilesched.simulator.schedule import PhaseClock, Schedule, StridedSchedule
 
 from .certificate import certify
-from .coverage import Coverage, Hole, Progress, Repeat, Tally, Visit, check_coverage
+from .coverage import LIST_LIMIT, Coverage, Hole, Progress, Repeat, Tally, Visit, check_coverage
 from .grid import Tile
 from .schedule_protocol import ProtocolCheck
 
@@ -56,14 +56,14 @@ class ScheduleReport:
 
 
 def check_schedule(
-    schedule: Schedule, *, progress: Progress | None = None, enumerate_all: bool = False
+    schedule: Schedule, *, limit: int = LIST_LIMIT, progress: Progress | None = None, enumerate_all: bool = False
 ) -> ScheduleReport:
     """Judge the schedule: from its structure where that decides, else, or with `enumerate_all`, tile by tile.
 
-    Raises InputError when there are too many tiles to enumerate.
+    Of each kind of tile `limit` are listed. Raises InputError when there are too many tiles to enumerate.
     """
-    certificate = None if enumerate_all else certify(schedule)
-    coverage = certificate or check_coverage(schedule, progress=progress)
+    certificate = None if enumerate_all else certify(schedule, limit=limit)
+    coverage = certificate or check_coverage(schedule, limit=limit, progress=progress)
     findings = [*schedule.remarks, *_overflow(schedule), *coverage_findings(coverage, schedule.clock)]
     explained = any(
         tally.count for tally in (coverage.missing, coverage.repeated, coverage.ghosts, coverage.out_of_range)
