@@ -17,6 +17,8 @@ __all__ = ["COMMANDS", "main"]
 
 COMMANDS = {
     "tiles": "print every worker's work tiles in order",
+    "sweep": "judge ranges of shapes and parameters, and find the rule that says which are safe",
+    "compare": "rank all schedulers and parameters for one problem",
     "schedulers": "list the schedulers with parameters, defaults and sources",
     "protocol": "decide whether a kernel's barrier protocol can hang or race, for every interleaving and shape",
     "protocols": "list the built-in protocols with parameters, defaults and sources",

@@ -15,12 +15,14 @@ from tilesched.simulator.schedule import PhaseClock, Schedule
 from tilesched.simulator.schedulers import DEFAULT, Options, SchedulerSpec, get
 
 __all__ = [
+    "DEFAULT_DEVICE",
     "Parser",
     "add_format_arguments",
     "add_problem_arguments",
     "add_scheduler_arguments",
     "add_set_argument",
     "add_worker_arguments",
+    "cluster",
     "did_you_mean",
     "integer",
     "options_from_args",
@@ -63,7 +65,8 @@ def integer(text: str) -> int:
     return int(text)
 
 
-def _cluster(text: str) -> tuple[int, int]:
+def cluster(text: str) -> tuple[int, int]:
+    """CTAs of a cluster along M and N, from M or MxN; anything else is argparse's error."""
     match = re.fullmatch(r"([0-9]{1,9})(?:x([0-9]{1,9}))?", text)
     if match is None:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is neither CTAs along M nor MxN, such as 2 or 2x1")
@@ -81,7 +84,7 @@ def add_problem_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--block-k", type=integer, default=64, help="depth of a k-block (default: 64)")
     group.add_argument(
         "--cluster",
-        type=_cluster,
+        type=cluster,
         metavar="M[xN]",
         help="CTAs of a cluster (default: the scheduler's, 2 for tilelang.manual_2cta, else 1)",
     )

@@ -170,7 +170,10 @@ class _Skips:
         emitted = self._emitted(run, first + period)
         in_rest = emitted & (period < rest)
         self.tiles += periods * emitted.sum(axis=0) + in_rest.sum(axis=0)
-        last_of_period, last_of_rest = np.where(emitted, period, -1).max(axis=0), np.where(in_rest, period, -1).max(axis=0)
+        last_of_period, last_of_rest = (
+            np.where(emitted, period, -1).max(axis=0),
+            np.where(in_rest, period, -1).max(axis=0),
+        )
         last = np.where(last_of_rest >= 0, periods * period.size + last_of_rest, -1)
         whole = (last_of_rest < 0) & (last_of_period >= 0) & (periods > 0)
         last = np.where(whole, (periods - 1) * period.size + last_of_period, last)

@@ -78,7 +78,7 @@ def dask_cluster(address: str, *, timeout_s: float = 10.0) -> Executor:
                 raise InputError(f"dask={address!r}: the cluster has no workers")
             rest = iter(batches)
             submitted = [client.submit(function, batch, pure=False) for batch in islice(rest, _AHEAD * threads)]
-            futures = as_completed(submitted)
+            futures = as_completed(submitted, loop=client.loop)
             for future in futures:
                 try:
                     yield future.result()

@@ -92,9 +92,10 @@ def find_rule(cases: Sequence[Case], derived: Collection[str] = ()) -> Rule | No
         return Rule("always", lambda params: True, 0)
     columns = _telling([params for params, _ in cases], derived)
     chosen = np.concatenate([np.flatnonzero(failed)[:_FIRST_CASES], np.flatnonzero(~failed)[:_FIRST_CASES]])
-    plain, more = list(simple(columns, derived)), list(products(list(columns)))
+    given = {name: column for name, column in columns.items() if name not in derived}
+    vocabularies = list(simple(given)), list(simple(columns, derived)), list(products(list(columns)))
     for _ in range(_MAX_ROUNDS):
-        rule = _search(plain, more, {name: column[chosen] for name, column in columns.items()}, failed[chosen])
+        rule = _search(vocabularies, {name: column[chosen] for name, column in columns.items()}, failed[chosen])
         if rule is None:
             return None
         wrong = np.flatnonzero(rule.holds(columns) != failed)
@@ -118,18 +119,22 @@ Masks: TypeAlias = dict[int, Predicate]
 """Of predicates that say the same of all cases the first, by the cases of which it holds, as bits."""
 
 
-def _search(plain: list[Predicate], more: list[Predicate], columns: Columns, failed: BoolArray) -> Rule | None:
-    """The shortest rule for a few cases. A predicate with a product counts as two."""
+_ORDER = ((0, 1), (0, 2), (1, 1), (2, 1), (1, 2), (0, 3), (2, 2), (1, 3), (2, 3))
+"""Which rules are simpler than which: by the vocabulary that they need (given parameters, derived ones too, products
+too) and the number of predicates."""
+
+
+def _search(vocabularies: Sequence[Sequence[Predicate]], columns: Columns, failed: BoolArray) -> Rule | None:
+    """The simplest rule for a few cases."""
     wanted, every = _bits(failed), (1 << failed.size) - 1
-    few = _masks(plain, columns, every)
-    many: Masks | None = None
-    for with_products, size in ((False, 1), (False, 2), (True, 1), (False, 3), (True, 2), (True, 3)):
-        if with_products:
-            many = many or {**few, **_masks(more, columns, every), **few}  # for the same cases, the simple one
-        masks = many if with_products and many is not None else few
-        rule = _combination(masks, wanted, every, size)
-        if rule is None and size == 3 and not with_products:
-            rule = _mixed(masks, wanted, every)
+    known: list[Masks] = []
+    for vocabulary, size in _ORDER:
+        while len(known) <= vocabulary:  # for the same cases, the simpler predicate
+            simpler = known[-1] if known else {}
+            known.append({**simpler, **_masks(vocabularies[len(known)], columns, every), **simpler})
+        rule = _combination(known[vocabulary], wanted, every, size)
+        if rule is None and size == 3 and vocabulary < 2:
+            rule = _mixed(known[vocabulary], wanted, every)
         if rule is not None:
             return rule
     return None

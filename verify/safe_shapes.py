@@ -50,7 +50,7 @@ _AXES: Mapping[str, Sequence[str]] = {
 
 _REACH = 3  # times the length of each range, that the second sample is drawn from
 _SAMPLES = 3  # that a rule is fitted to and tested on, at most
-_MORE = 1000  # shapes, at least, that a second sample has more than the first
+_MORE = 1000  # shapes that a second sample has more than the first, but not more than ten times as many
 _SEED = 20261  # a run repeats exactly
 _BATCH = 128
 
@@ -126,7 +126,7 @@ class _Samples:
 
     def _make(self) -> Table:
         first = self.whole["index"].size
-        count = first + max(_MORE, first // 10)
+        count = first + first // 10 + min(_MORE, 10 * first)
         shapes = [(place, {**self._space.random(self._draw, _REACH), **self._fixed}) for place in range(count)]
         table = join(list(self._run(shapes[at : at + _BATCH] for at in range(0, count, _BATCH))))
         return {name: column[_judged(table)] for name, column in table.items()}

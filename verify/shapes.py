@@ -85,7 +85,7 @@ class Space:
         for name, values in reversed(list(self.axes.items())):
             index, place = divmod(index, len(values))
             chosen[name] = values[place]
-        return chosen
+        return dict(reversed(chosen.items()))
 
     def spread(self) -> Iterator[tuple[int, Shape]]:
         """All shapes with their numbers, in an order of which every beginning is spread over the whole space."""

@@ -21,7 +21,7 @@ MAY_IMPORT = {
 THIRD_PARTY = {
     "simulator": {"numpy"},
     "kernels": {"numpy"},
-    "verify": {"numpy", "hypothesis"},
+    "verify": {"numpy", "hypothesis", "joblib", "distributed"},
     "viz": {"numpy", "matplotlib"},
     "cli": {"numpy"},
 }
