@@ -35,10 +35,8 @@ def schedules(draw: st.DrawFn) -> Schedule:
 @pytest.mark.parametrize("rows", [1, 7, 2**17])
 @given(schedule=schedules())
 def test_distinct_operand_tiles_of_a_wave(rows: int, schedule: Schedule) -> None:
-    problem, slots = (
-        schedule.problem,
-        min(schedule.num_workers, schedule.problem.sm_count // schedule.problem.cluster_m),
-    )
+    problem = schedule.problem
+    slots = min(schedule.num_workers, problem.sm_count // problem.cluster_m)
     assert resident_workers(schedule) == slots
     read: dict[tuple[int, int], set[tuple[str, int]]] = defaultdict(set)
     rounds = 0
