@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from typing import TYPE_CHECKING
 
 from tilesched.simulator.errors import InputError
@@ -15,6 +16,7 @@ from .options import (
     add_problem_arguments,
     add_scheduler_arguments,
     add_set_argument,
+    integer,
     options_from_args,
     schedule_from_args,
     set_from_args,
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from tilesched.verify.schedule_protocol import ProtocolCheck
 
 __all__ = ["add_arguments", "run"]
+
+_MAX_JOBS = 256
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,6 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--enumerate", action="store_true", help="look at every tile even where the mapping's structure decides"
     )
+    parser.add_argument(
+        "--jobs",
+        type=integer,
+        default=1,
+        metavar="N",
+        help="processes that look at tiles, 0 for all cores",
+    )
     parser.add_argument("--heatmap", metavar="FILE", help="draw the tile grid to FILE.png or FILE.svg")
 
 
@@ -61,6 +72,9 @@ def run(args: argparse.Namespace) -> int:
     for name in ("set", "role_scheduler"):
         if getattr(args, name) and args.protocol is None:
             raise InputError(f"{name.replace('_', '-')}={getattr(args, name)[0]!r} needs --protocol")
+    if not 0 <= args.jobs <= _MAX_JOBS:
+        raise InputError(f"jobs={args.jobs} is outside [0, {_MAX_JOBS}]")
+    jobs = args.jobs or os.cpu_count() or 1
     schedule = schedule_from_args(args)
     check = None if args.protocol is None else _check_protocol(args, schedule)
     if args.heatmap is not None:
@@ -70,7 +84,8 @@ def run(args: argparse.Namespace) -> int:
         require_writable(args.heatmap)
         require_drawable(schedule.problem)
     with progress_bar("checking tiles") as progress:
-        report = replace(check_schedule(schedule, progress=progress, enumerate_all=args.enumerate), protocol=check)
+        report = check_schedule(schedule, progress=progress, enumerate_all=args.enumerate, jobs=jobs)
+    report = replace(report, protocol=check)
     if report.verdict is not Verdict.CLEAN or not args.quiet:
         print(render(report, args.format, only_findings=args.quiet), flush=True)
     if args.heatmap is not None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, TypeVar
 
 import numpy as np
 
 from tilesched.simulator.raster import IntArray
-from tilesched.simulator.schedule import BoolArray, Schedule, WorkTiles, cta_tiles
+from tilesched.simulator.schedule import CHUNK_ROWS, BoolArray, Schedule, WorkTiles, cta_tiles
 
+from .executors import local_cores
 from .grid import ClusterGrid, Tile
 from .tileset import TileSet
 
@@ -80,22 +82,28 @@ class Coverage:
     holes: Tally[Hole]
 
 
-def check_coverage(schedule: Schedule, *, limit: int = LIST_LIMIT, progress: Progress | None = None) -> Coverage:
-    """Enumerate the schedule in blocks and account for every tile.
+def check_coverage(
+    schedule: Schedule, *, limit: int = LIST_LIMIT, progress: Progress | None = None, jobs: int = 1
+) -> Coverage:
+    """Enumerate the schedule in blocks, its workers dealt to `jobs` processes, and account for every tile.
 
-    Memory is one bit a cluster tile plus a few blocks, two bits when tiles repeat.
+    Memory is one bit a cluster tile plus a few blocks for each process, two bits when tiles repeat. Raises InputError
+    when there are more than 2^31 - 1 rows or tiles, or no joblib for several processes.
     """
     grid = ClusterGrid(schedule.problem, m_fastest=_walks_along_m(schedule))
     cover = _Cover(schedule, grid, limit)
     balance = _Balance(idle=schedule.num_workers - schedule.busy_workers)
-    advance = _Pass(schedule, progress)
-    for workers in schedule.worker_blocks():
-        balance.enter(len(workers))
-        for chunk in schedule.wave_blocks(workers):
-            balance.add(chunk, schedule.num_waves - 1)
-            cover.add(chunk)
-            advance(chunk)
-        balance.leave()
+    if jobs == 1:
+        _enumerate(cover, balance, range(schedule.busy_workers), _Pass(schedule, progress))
+    else:
+        parts = [part for part in _deal(schedule.busy_workers, jobs) if part]
+        for done, (other, its_balance) in enumerate(
+            local_cores(jobs)(partial(_enumerate_part, schedule, limit), parts)
+        ):
+            cover.join(other)
+            balance.join(its_balance)
+            if progress is not None:
+                progress(done + 1, len(parts))
     missing = schedule.problem.tiles - grid.count_real(cover.seen)
     missing_tiles = grid.real_tiles(cover.seen.absent(limit)) if missing else []
     return Coverage(
@@ -113,6 +121,31 @@ def check_coverage(schedule: Schedule, *, limit: int = LIST_LIMIT, progress: Pro
         out_of_range=cover.out_of_range.tally(),
         holes=Tally(balance.holes, _holes(schedule, limit) if balance.holes else ()),
     )
+
+
+def _deal(workers: int, jobs: int) -> list[range]:
+    return [range(workers * job // jobs, workers * (job + 1) // jobs) for job in range(jobs)]
+
+
+def _enumerate(cover: _Cover, balance: _Balance, part: range, advance: Callable[[WorkTiles], None]) -> None:
+    """All rows of the workers in `part`."""
+    schedule = cover.schedule
+    for first in range(part.start, part.stop, CHUNK_ROWS):
+        workers = range(first, min(first + CHUNK_ROWS, part.stop))
+        balance.enter(len(workers))
+        for chunk in schedule.wave_blocks(workers):
+            balance.add(chunk, schedule.num_waves - 1)
+            cover.add(chunk)
+            advance(chunk)
+        balance.leave()
+
+
+def _enumerate_part(schedule: Schedule, limit: int, part: range) -> tuple[_Cover, _Balance]:
+    """What a process finds of some workers."""
+    cover = _Cover(schedule, ClusterGrid(schedule.problem, m_fastest=_walks_along_m(schedule)), limit)
+    balance = _Balance(idle=0)
+    _enumerate(cover, balance, part, lambda chunk: None)
+    return cover, balance
 
 
 def _walks_along_m(schedule: Schedule) -> bool:
@@ -171,9 +204,20 @@ class _Balance:
         if int(chunk.wave[-1, 0]) == last_wave:
             self.last_wave += int(emitted[-1].sum())
 
-    def leave(self) -> None:
-        least = int(self._tiles.min())
+    def join(self, other: _Balance) -> None:
+        """Add what another has of other workers."""
+        self.idle += other.idle
+        self.total += other.total
+        self.most = max(self.most, other.most)
+        self.last_wave += other.last_wave
+        self.holes += other.holes
+        self._found_least(other.least)
+
+    def _found_least(self, least: int) -> None:
         self._least = least if self._least is None else min(self._least, least)
+
+    def leave(self) -> None:
+        self._found_least(int(self._tiles.min()))
         self.most = max(self.most, int(self._tiles.max()))
         self.idle += int((self._tiles == 0).sum())
         self.total += int(self._tiles.sum())
@@ -188,6 +232,13 @@ class _Cover:
         self.inside = 0  # work tiles handed out inside the grid, repeated ones as often as they are
         self.ghosts = _Visits(limit)
         self.out_of_range = _Visits(limit)
+
+    def join(self, other: _Cover) -> None:
+        """Add what another has of other workers."""
+        self.seen.join(other.seen)
+        self.inside += other.inside
+        self.ghosts.join(other.ghosts)
+        self.out_of_range.join(other.out_of_range)
 
     def add(self, chunk: WorkTiles) -> None:
         m, n = chunk.m, chunk.n
@@ -226,6 +277,10 @@ class _Visits:
         self.count += int(which.sum())
         for row in np.flatnonzero(which)[: self._limit - len(self._first)]:
             self._first.append(Visit(Tile(int(m[row]), int(n[row])), int(worker[row]), int(wave[row])))
+
+    def join(self, other: _Visits) -> None:
+        self.count += other.count
+        self._first += other._first[: self._limit - len(self._first)]
 
     def tally(self) -> Tally[Visit]:
         return Tally(self.count, self._first)

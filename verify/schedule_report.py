@@ -56,14 +56,20 @@ class ScheduleReport:
 
 
 def check_schedule(
-    schedule: Schedule, *, limit: int = LIST_LIMIT, progress: Progress | None = None, enumerate_all: bool = False
+    schedule: Schedule,
+    *,
+    limit: int = LIST_LIMIT,
+    progress: Progress | None = None,
+    enumerate_all: bool = False,
+    jobs: int = 1,
 ) -> ScheduleReport:
     """Judge the schedule: from its structure where that decides, else, or with `enumerate_all`, tile by tile.
 
-    Of each kind of tile `limit` are listed. Raises InputError when there are too many tiles to enumerate.
+    Of each kind of tile `limit` are listed; enumeration runs in `jobs` processes. Raises InputError when there are too
+    many tiles to enumerate.
     """
     certificate = None if enumerate_all else certify(schedule, limit=limit)
-    coverage = certificate or check_coverage(schedule, limit=limit, progress=progress)
+    coverage = certificate or check_coverage(schedule, limit=limit, progress=progress, jobs=jobs)
     findings = [*schedule.remarks, *_overflow(schedule), *coverage_findings(coverage, schedule.clock)]
     explained = any(
         tally.count for tally in (coverage.missing, coverage.repeated, coverage.ghosts, coverage.out_of_range)

@@ -43,6 +43,10 @@ class TileSet:
         else:
             np.bitwise_or.at(self._bits, index >> 3, np.left_shift(1, index & 7).astype(np.uint8))
 
+    def join(self, other: TileSet) -> None:
+        """Insert all of another set of the same size."""
+        self._bits |= other._bits
+
     def contains(self, index: IntArray) -> BoolArray:
         """For each index inside [0, size) whether it is present."""
         bits = self._bits[index >> 3] >> (index & 7).astype(np.uint8)
