@@ -97,13 +97,12 @@ def check_coverage(
         _enumerate(cover, balance, range(schedule.busy_workers), _Pass(schedule, progress))
     else:
         parts = [part for part in _deal(schedule.busy_workers, jobs) if part]
-        for done, (other, its_balance) in enumerate(
-            local_cores(jobs)(partial(_enumerate_part, schedule, limit), parts)
-        ):
-            cover.join(other)
+        found = local_cores(jobs)(partial(_enumerate_part, schedule, limit), parts)
+        for done, (its_cover, its_balance) in enumerate(found, 1):
+            cover.join(its_cover)
             balance.join(its_balance)
             if progress is not None:
-                progress(done + 1, len(parts))
+                progress(done, len(parts))
     missing = schedule.problem.tiles - grid.count_real(cover.seen)
     missing_tiles = grid.real_tiles(cover.seen.absent(limit)) if missing else []
     return Coverage(

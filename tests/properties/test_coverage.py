@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -13,7 +14,9 @@ from hypothesis import strategies as st
 from tilesched.simulator import schedule as schedule_module
 from tilesched.simulator.problem import Problem
 from tilesched.simulator.schedule import PhaseClock, TableSchedule
+from tilesched.simulator.schedulers import SCHEDULERS, Options
 from tilesched.verify.coverage import check_coverage
+from tilesched.verify.executors import in_process
 from tilesched.verify.tileset import TileSet
 
 Row = tuple[int, int] | None
@@ -106,6 +109,26 @@ def compare_with_the_naive_count(schedule: TableSchedule) -> None:
     assert (coverage.work_tiles_min, coverage.work_tiles_max) == (min(per_worker), max(per_worker))
     assert coverage.work_tiles == sum(per_worker)
     assert coverage.idle_workers == per_worker.count(0)
+
+
+@given(tables(), st.integers(2, 7))
+def test_workers_may_be_dealt_to_processes(schedule: TableSchedule, jobs: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tilesched.verify.coverage.local_cores", lambda jobs: in_process)
+        dealt = check_coverage(schedule, limit=10**6, jobs=jobs)
+    whole = check_coverage(schedule, limit=10**6)
+    for tally in ("ghosts", "out_of_range"):
+        one, other = getattr(dealt, tally), getattr(whole, tally)
+        assert (one.count, sorted(map(repr, one.first))) == (other.count, sorted(map(repr, other.first)))
+    assert replace(dealt, ghosts=whole.ghosts, out_of_range=whole.out_of_range) == whole
+
+
+def test_two_processes_find_what_one_does() -> None:
+    problem = Problem(m=40, n=30, k=1, block_m=1, block_n=1, block_k=1, sm_count=7)
+    schedule = SCHEDULERS["tilelang.manual_1cta"].build(problem, Options(panel_width=8))  # with its decode, a closure
+    calls: list[tuple[int, int]] = []
+    assert check_coverage(schedule, jobs=2, progress=lambda *call: calls.append(call)) == check_coverage(schedule)
+    assert (2, 2) in calls
 
 
 @given(tables(), st.integers(1, 3))

@@ -218,6 +218,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
         ["--m", "2000000000", "--n", "2000000000", "--enumerate"],
         "workers*waves=122070312500032 is outside [0, 2147483647]",
     ),
+    "too many processes": ([*SEED, "--jobs", "257"], "jobs=257 is outside [0, 256]"),
     "zero k": ([*SEED[:4], "--k", "0"], "k=0 is outside"),
     "zero block": ([*SEED, "--block-n", "0"], "block_n=0 is outside"),
     "swizzle 0": ([*SEED, "--swizzle", "0"], "swizzle=0 is outside"),
