@@ -2,84 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Generic, TypeVar
+from operator import itemgetter
 
 import numpy as np
 
-from tilesched.simulator.raster import IntArray
-from tilesched.simulator.schedule import CHUNK_ROWS, BoolArray, Schedule, WorkTiles, cta_tiles
+from tilesched.simulator.schedule import CHUNK_ROWS, Schedule, WorkTiles
 
+from .accounts import Balance, Cover
 from .executors import local_cores
-from .grid import ClusterGrid, Tile
+from .grid import ClusterGrid
+from .tally import LIST_LIMIT, VISIT_LIMIT, Coverage, Hole, Progress, Repeat, Tally, Visit
 from .tileset import TileSet
 
 __all__ = ["LIST_LIMIT", "Coverage", "Hole", "Progress", "Repeat", "Tally", "Visit", "check_coverage"]
-
-LIST_LIMIT = 20
-"""Tiles listed of each kind; counts are exact whatever the limit."""
-
-VISIT_LIMIT = 4
-"""Visits listed of each repeated tile."""
-
-Progress = Callable[[int, int], None]
-"""Called with (rows done, rows in all), from the start again for each pass that a failing schedule needs."""
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Visit:
-    """A CTA tile that a worker was handed in a wave."""
-
-    tile: Tile
-    worker: int
-    wave: int
-
-
-@dataclass(frozen=True, slots=True)
-class Repeat:
-    """A CTA tile that is computed more than once: how often, and the first visits to it."""
-
-    tile: Tile
-    times: int
-    visits: Sequence[Visit]
-
-
-@dataclass(frozen=True, slots=True)
-class Hole:
-    """A wave that a worker skips although it computes a tile in a later one."""
-
-    worker: int
-    wave: int
-    linear: int
-
-
-@dataclass(frozen=True, slots=True)
-class Tally(Generic[T]):
-    """How many there are, and the first of them."""
-
-    count: int
-    first: Sequence[T]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Coverage:
-    """What a schedule covers. Tiles are CTA tiles; work tiles are what a worker is handed at once."""
-
-    tiles: int
-    work_tiles: int
-    idle_workers: int
-    work_tiles_min: int
-    work_tiles_max: int
-    last_wave_work_tiles: int
-    missing: Tally[Tile]
-    repeated: Tally[Repeat]
-    ghosts: Tally[Visit]
-    out_of_range: Tally[Visit]
-    holes: Tally[Hole]
 
 
 def check_coverage(
@@ -91,18 +28,20 @@ def check_coverage(
     when there are more than 2^31 - 1 rows or tiles, or no joblib for several processes.
     """
     grid = ClusterGrid(schedule.problem, m_fastest=_walks_along_m(schedule))
-    cover = _Cover(schedule, grid, limit)
-    balance = _Balance(idle=schedule.num_workers - schedule.busy_workers)
+    cover = Cover(schedule, grid, limit)
+    balance = Balance(idle=schedule.num_workers - schedule.busy_workers)
     if jobs == 1:
         _enumerate(cover, balance, range(schedule.busy_workers), _Pass(schedule, progress))
     else:
         parts = [part for part in _deal(schedule.busy_workers, jobs) if part]
-        found = local_cores(jobs)(partial(_enumerate_part, schedule, limit), parts)
-        for done, (its_cover, its_balance) in enumerate(found, 1):
+        found: list[tuple[int, Cover, Balance]] = []
+        for one in local_cores(jobs)(partial(_enumerate_part, schedule, limit), parts):
+            found.append(one)
+            if progress is not None:
+                progress(len(found), len(parts))
+        for _, its_cover, its_balance in sorted(found, key=itemgetter(0)):  # so that a run repeats exactly
             cover.join(its_cover)
             balance.join(its_balance)
-            if progress is not None:
-                progress(done, len(parts))
     missing = schedule.problem.tiles - grid.count_real(cover.seen)
     missing_tiles = grid.real_tiles(cover.seen.absent(limit)) if missing else []
     return Coverage(
@@ -126,7 +65,7 @@ def _deal(workers: int, jobs: int) -> list[range]:
     return [range(workers * job // jobs, workers * (job + 1) // jobs) for job in range(jobs)]
 
 
-def _enumerate(cover: _Cover, balance: _Balance, part: range, advance: Callable[[WorkTiles], None]) -> None:
+def _enumerate(cover: Cover, balance: Balance, part: range, advance: Callable[[WorkTiles], None]) -> None:
     """All rows of the workers in `part`."""
     schedule = cover.schedule
     for first in range(part.start, part.stop, CHUNK_ROWS):
@@ -139,12 +78,12 @@ def _enumerate(cover: _Cover, balance: _Balance, part: range, advance: Callable[
         balance.leave()
 
 
-def _enumerate_part(schedule: Schedule, limit: int, part: range) -> tuple[_Cover, _Balance]:
-    """What a process finds of some workers."""
-    cover = _Cover(schedule, ClusterGrid(schedule.problem, m_fastest=_walks_along_m(schedule)), limit)
-    balance = _Balance(idle=0)
+def _enumerate_part(schedule: Schedule, limit: int, part: range) -> tuple[int, Cover, Balance]:
+    """What a process finds of some workers, and the first of them."""
+    cover = Cover(schedule, ClusterGrid(schedule.problem, m_fastest=_walks_along_m(schedule)), limit)
+    balance = Balance(idle=0)
     _enumerate(cover, balance, part, lambda chunk: None)
-    return cover, balance
+    return part.start, cover, balance
 
 
 def _walks_along_m(schedule: Schedule) -> bool:
@@ -169,120 +108,6 @@ class _Pass:
         self._done += chunk.linear.size
         if self._progress is not None:
             self._progress(self._done, self._total)
-
-
-class _Balance:
-    """Work tiles, idleness and holes of workers, one range of workers after the other."""
-
-    def __init__(self, idle: int) -> None:
-        self.idle = idle
-        self.total = self.most = self.last_wave = self.holes = 0
-        self._least = 0 if idle else None
-
-    @property
-    def least(self) -> int:
-        return self._least or 0
-
-    def enter(self, width: int) -> None:
-        self._tiles = np.zeros(width, np.int64)
-        self._skipped = np.zeros(width, np.int64)  # waves skipped since the worker's last tile
-
-    def add(self, chunk: WorkTiles, last_wave: int) -> None:
-        waves = chunk.linear.shape[0]
-        emitted = np.broadcast_to(chunk.emitted, chunk.linear.shape)
-        if chunk.all_emitted:
-            self._tiles += waves
-            self.holes += int(self._skipped.sum())
-            self._skipped[:] = 0
-        else:
-            tiles = emitted.sum(axis=0)
-            after = np.argmax(emitted[::-1], axis=0)  # waves after the last tile, if there is one
-            self._tiles += tiles
-            self.holes += int((self._skipped + waves - tiles - after)[tiles > 0].sum())
-            self._skipped = np.where(tiles > 0, after, self._skipped + waves)
-        if int(chunk.wave[-1, 0]) == last_wave:
-            self.last_wave += int(emitted[-1].sum())
-
-    def join(self, other: _Balance) -> None:
-        """Add what another has of other workers."""
-        self.idle += other.idle
-        self.total += other.total
-        self.most = max(self.most, other.most)
-        self.last_wave += other.last_wave
-        self.holes += other.holes
-        self._found_least(other.least)
-
-    def _found_least(self, least: int) -> None:
-        self._least = least if self._least is None else min(self._least, least)
-
-    def leave(self) -> None:
-        self._found_least(int(self._tiles.min()))
-        self.most = max(self.most, int(self._tiles.max()))
-        self.idle += int((self._tiles == 0).sum())
-        self.total += int(self._tiles.sum())
-
-
-class _Cover:
-    """The cluster tiles that are handed out, with the CTA tiles outside the output set apart."""
-
-    def __init__(self, schedule: Schedule, grid: ClusterGrid, limit: int) -> None:
-        self.schedule, self.grid = schedule, grid
-        self.seen = TileSet(grid.size)
-        self.inside = 0  # work tiles handed out inside the grid, repeated ones as often as they are
-        self.ghosts = _Visits(limit)
-        self.out_of_range = _Visits(limit)
-
-    def join(self, other: _Cover) -> None:
-        """Add what another has of other workers."""
-        self.seen.join(other.seen)
-        self.inside += other.inside
-        self.ghosts.join(other.ghosts)
-        self.out_of_range.join(other.out_of_range)
-
-    def add(self, chunk: WorkTiles) -> None:
-        m, n = chunk.m, chunk.n
-        if not chunk.all_emitted:
-            m, n = m[chunk.emitted], n[chunk.emitted]
-        if not m.size:
-            return
-        if not self.grid.all_whole(m, n):
-            rows = chunk.rows()
-            self._set_apart(rows)
-            inside = self.grid.inside(rows.m, rows.n)
-            m, n = rows.m[inside], rows.n[inside]
-        self.seen.add(self.grid.index(m, n))
-        self.inside += m.size
-
-    def _set_apart(self, rows: WorkTiles) -> None:
-        padded_m, padded_n = self.schedule.padded_m, self.schedule.padded_n
-        partial = ~self.grid.whole(rows.m, rows.n)
-        worker, wave = rows.worker[partial], rows.wave[partial]
-        for tile_m, tile_n in cta_tiles(self.schedule.problem, rows.m[partial], rows.n[partial]):
-            outside = ~self.grid.real(tile_m, tile_n)
-            padding = (tile_m >= 0) & (tile_m < padded_m) & (tile_n >= 0) & (tile_n < padded_n)
-            self.ghosts.add(tile_m, tile_n, worker, wave, outside & padding)
-            self.out_of_range.add(tile_m, tile_n, worker, wave, outside & ~padding)
-
-
-class _Visits:
-    """A tally of visits that keeps the first `limit`."""
-
-    def __init__(self, limit: int) -> None:
-        self.count = 0
-        self._first: list[Visit] = []
-        self._limit = limit
-
-    def add(self, m: IntArray, n: IntArray, worker: IntArray, wave: IntArray, which: BoolArray) -> None:
-        self.count += int(which.sum())
-        for row in np.flatnonzero(which)[: self._limit - len(self._first)]:
-            self._first.append(Visit(Tile(int(m[row]), int(n[row])), int(worker[row]), int(wave[row])))
-
-    def join(self, other: _Visits) -> None:
-        self.count += other.count
-        self._first += other._first[: self._limit - len(self._first)]
-
-    def tally(self) -> Tally[Visit]:
-        return Tally(self.count, self._first)
 
 
 def _repeats(
