@@ -132,10 +132,11 @@ class Schedule(ABC):
     def block(self, workers: range, waves: range) -> WorkTiles:
         """The rows of `workers` in `waves`: columns that broadcast to (len(waves), len(workers))."""
 
-    def worker_blocks(self) -> Iterator[range]:
-        """The busy workers, in ranges of at most CHUNK_ROWS."""
-        for first in range(0, self.busy_workers, CHUNK_ROWS):
-            yield range(first, min(first + CHUNK_ROWS, self.busy_workers))
+    def worker_blocks(self, workers: range | None = None) -> Iterator[range]:
+        """The busy workers, or those in `workers`, in ranges of at most CHUNK_ROWS."""
+        workers = range(self.busy_workers) if workers is None else workers
+        for first in range(workers.start, workers.stop, CHUNK_ROWS):
+            yield range(first, min(first + CHUNK_ROWS, workers.stop))
 
     def wave_blocks(self, workers: range) -> Iterator[WorkTiles]:
         """The rows of `workers`, wave after wave, in blocks of about CHUNK_ROWS."""

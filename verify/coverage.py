@@ -8,7 +8,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from tilesched.simulator.schedule import CHUNK_ROWS, Schedule, WorkTiles
+from tilesched.simulator.schedule import Schedule, WorkTiles
 
 from .accounts import Balance, Cover
 from .executors import local_cores
@@ -68,8 +68,7 @@ def _deal(workers: int, jobs: int) -> list[range]:
 def _enumerate(cover: Cover, balance: Balance, part: range, advance: Callable[[WorkTiles], None]) -> None:
     """All rows of the workers in `part`."""
     schedule = cover.schedule
-    for first in range(part.start, part.stop, CHUNK_ROWS):
-        workers = range(first, min(first + CHUNK_ROWS, part.stop))
+    for workers in schedule.worker_blocks(part):
         balance.enter(len(workers))
         for chunk in schedule.wave_blocks(workers):
             balance.add(chunk, schedule.num_waves - 1)
