@@ -21,7 +21,6 @@ from .schedule_report import check_schedule
 
 __all__ = [
     "COLUMNS",
-    "INPUTS",
     "REFUSED",
     "UNDECIDED",
     "Builder",
@@ -47,15 +46,14 @@ REFUSED, UNDECIDED = "refused", "undecided"
 """Verdicts beside those of reports: the scheduler does not take the shape; it has too many tiles to look at each."""
 
 _SIZES = ("m", "n", "k", "block_m", "block_n", "block_k", "sm_count")
-_OPTIONS = tuple(field.name for field in fields(Options))
-INPUTS = ("scheduler", *_SIZES, "cluster", *_OPTIONS)
-"""The axes that a space may have."""
-
+_OPTIONS: Mapping[str, npt.DTypeLike] = {
+    field.name: np.int64 if str(field.type).startswith("int") else np.str_ for field in fields(Options)
+}
 COLUMNS: Mapping[str, npt.DTypeLike] = {
     "index": np.int64,
     "scheduler": np.str_,
     **dict.fromkeys((*_SIZES, "cluster_m", "cluster_n"), np.int64),
-    **{name: np.str_ if name == "raster" else np.int64 for name in _OPTIONS},
+    **_OPTIONS,
     **dict.fromkeys(("tiles_m", "tiles_n", "k_blocks", "workers", "idle_workers", "waves"), np.int64),
     "last_wave_utilisation": np.float64,
     **dict.fromkeys(("work_tiles", "work_tiles_min", "work_tiles_max"), np.int64),
@@ -137,7 +135,7 @@ def build_from_file(reference: str, problem: Problem, options: Options, **limits
 def _row(build: Builder, index: int, shape: Shape) -> dict[str, Any]:
     row = {**_BLANK, "index": index, **{name: value for name, value in shape.items() if name != "cluster"}}
     options = {name: shape[name] for name in _OPTIONS if name in shape}
-    row.update({name: _plain(value) for name, value in options.items()})
+    row.update({name: _plain(name, value) for name, value in options.items()})
     row["cluster_m"], row["cluster_n"] = cluster = _cluster(shape)
     try:
         problem = Problem(**{name: shape[name] for name in _SIZES}, cluster_m=cluster[0], cluster_n=cluster[1])
@@ -146,7 +144,7 @@ def _row(build: Builder, index: int, shape: Shape) -> dict[str, Any]:
         return {**row, "verdict": REFUSED, "reason": str(error)}
     except NoScheduleError as fault:
         return {**row, **_grid(problem), **_judged([fault.finding])}
-    row.update({name: value for name, value in schedule.params.items() if name in _OPTIONS})
+    row.update({name: _plain(name, value) for name, value in schedule.params.items() if name in _OPTIONS})
     row.update(_grid(problem), workers=schedule.num_workers, waves=schedule.num_waves)
     try:
         report = check_schedule(schedule, limit=0)
@@ -172,8 +170,11 @@ def _cluster(shape: Shape) -> tuple[int, int]:
     return spec.cluster if spec else (1, 1)
 
 
-def _plain(value: Any) -> int | str:
-    return value if isinstance(value, int) else str(value or "")
+def _plain(name: str, value: Any) -> int | str:
+    """An option as its column holds it; a word where a number is usual, such as a default's, is 0."""
+    if _OPTIONS[name] is np.str_:
+        return str(value)
+    return value if isinstance(value, int) else 0
 
 
 def _grid(problem: Problem) -> dict[str, int]:
