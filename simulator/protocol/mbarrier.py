@@ -84,8 +84,8 @@ class Mbarrier:
     def _settled(self, expected: int, pending: int, tx: int) -> Mbarrier:
         """Rule 6: with none pending and no bytes outstanding the phase ends."""
         if pending or tx:
-            return Mbarrier(expected, pending, tx, self.phase, self.size)
-        return Mbarrier(expected, expected, 0, self.phase + 1, expected)
+            return type(self)(expected, pending, tx, self.phase, self.size)
+        return type(self)(expected, expected, 0, self.phase + 1, expected)
 
 
 def _in_range(tx: int) -> int:

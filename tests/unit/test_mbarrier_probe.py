@@ -91,8 +91,8 @@ class ExpectNeverEnds(Mbarrier):
 class NegativeEnds(Mbarrier):
     """A phase ends when no bytes are outstanding, <= 0 (a tutorial's reading of rule 6)."""
 
-    def _settle(self) -> Mbarrier:
-        return Mbarrier._settle(replace(self, tx=max(self.tx, 0)))
+    def _settled(self, expected: int, pending: int, tx: int) -> Mbarrier:
+        return super()._settled(expected, pending, max(tx, 0))
 
 
 class BytesAfterTheArrival(Mbarrier):
@@ -105,8 +105,8 @@ class BytesAfterTheArrival(Mbarrier):
 class PendingOfTheDropped(Mbarrier):
     """The next phase takes all arrivals again."""
 
-    def _settle(self) -> Mbarrier:
-        settled = Mbarrier._settle(self)
+    def _settled(self, expected: int, pending: int, tx: int) -> Mbarrier:
+        settled = super()._settled(expected, pending, tx)
         return replace(settled, pending=self.size) if settled.phase != self.phase else settled
 
 
