@@ -44,6 +44,7 @@ class Failure:
     k_blocks: int
     tiles: int
     findings: tuple[Finding, ...]
+    searched: bool = True  # whether smaller shapes were found to be clean
 
 
 @dataclass(frozen=True, slots=True)

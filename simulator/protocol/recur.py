@@ -197,7 +197,7 @@ class _Writer:
             (
                 self.stamp(lives.inits.get(barrier)),
                 self.stamp(lives.invals.get(barrier)),
-                tuple(self.stamps(stamps) for _, stamps in lives.uses.get(barrier, ())),
+                tuple(self.stamps(stamps) for stamps in lives.open_uses(barrier, self.run.clocks)),
             )
             for barrier in self.run.barriers
         )

@@ -166,3 +166,79 @@ def test_mistakes_in_a_users_file(ring: str, name: str, text: str, capsys: pytes
     error = capsys.readouterr().err
     assert text in error
     assert error.count("\n") == 1
+
+
+WRAPS = """
+from tilesched.simulator.protocol.ops import Arrive, AwaitOwn, Barrier, BarrierKind, Init, Inval, Wait
+from tilesched.simulator.protocol.program import Protocol, thread
+
+
+def wraps(k_blocks, stages=3, at=256):
+    "The parity comes from a counter of 8 bits."
+    full = [Barrier(f"full[{s}]", 1) for s in range(stages)]
+    empty = [Barrier(f"empty[{s}]", 1) for s in range(stages)]
+
+    def produce():
+        for count in range(sum(k_blocks)):
+            s, phase = count % stages, count // stages
+            yield Wait(empty[s], phase - 1, (count % at // stages & 1) ^ 1)
+            yield Arrive(full[s])
+
+    def consume():
+        for count in range(sum(k_blocks)):
+            s, phase = count % stages, count // stages
+            yield Wait(full[s], phase, phase & 1)
+            yield Arrive(empty[s])
+
+    return Protocol("wraps", (thread("produce", produce()), thread("consume", consume())))
+
+
+def lives(k_blocks, stages=1, early=0):
+    "Barriers are made at the start and end at the end, as at the entry and exit of a kernel."
+    full, empty = Barrier("full", 1), Barrier("empty", 1)
+    sync = Barrier("bar.sync", 2, 0, BarrierKind.HARDWARE)
+    both = (Arrive(sync), AwaitOwn(sync))
+
+    def produce():
+        yield from (Init(full), Init(empty), *both)
+        for count in range(sum(k_blocks)):
+            yield Wait(empty, count - 1, (count & 1) ^ 1)
+            yield Arrive(full)
+        yield from () if early else both
+        yield from (Inval(full), Inval(empty))
+        yield from both if early else ()
+
+    def consume():
+        yield from both
+        for count in range(sum(k_blocks)):
+            yield Wait(full, count, count & 1)
+            yield Arrive(empty)
+        yield from both
+
+    return Protocol("lives", (thread("produce", produce()), thread("consume", consume())))
+"""
+
+
+def test_a_counter_that_wraps_is_found_beyond_the_recurrence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "wraps.py"
+    path.write_text(WRAPS)
+    assert main(["protocol", "--protocol", f"{path}:wraps"]) == 1
+    out = capsys.readouterr().out
+    assert "fails; a failing shape, perhaps not the smallest: k_blocks = 301, tiles = 1" in out
+    assert (
+        "but means phase 84" in out
+    )  # the first use after 256 of a stage: count 256 is phase 85, meant by its wait - 1
+    assert main(["protocol", "--protocol", f"{path}:wraps", "--set", "at=258"]) == 0  # a multiple of 2 * stages
+
+
+def test_barriers_that_are_made_and_end_are_decided_for_every_shape(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "lives.py"
+    path.write_text(WRAPS)
+    assert main(["protocol", "--protocol", f"{path}:lives"]) == 0
+    assert "clean: every k_blocks >= 1, every tile count" in capsys.readouterr().out
+    assert main(["protocol", "--protocol", f"{path}:lives", "--set", "early=1"]) == 1
+    assert "error dead-barrier: " in capsys.readouterr().out
