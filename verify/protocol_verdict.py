@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from random import Random
@@ -68,10 +70,23 @@ class Verdict:
 
 def judge(subject: Subject, *, k_blocks: int | None, tiles: int | None) -> Verdict:
     """Decide one shape, or all (None). Raises InputError for parameters outside their bounds."""
-    verdict = _decide(subject, k_blocks=k_blocks, tiles=tiles)
+    with _without_collection():
+        verdict = _decide(subject, k_blocks=k_blocks, tiles=tiles)
     twice = subject.params[subject.period] + 1
     shape = (k_blocks if k_blocks is not None else min(twice, _MAX_PERIOD),) * (_LINT_TILES if tiles is None else tiles)
     return replace(verdict, lints=tuple(find_lints(subject.make(shape, subject.params), subject.policy)))
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Protocols are many small objects without cycles: looking for cycles among them takes a fifth of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _decide(subject: Subject, *, k_blocks: int | None, tiles: int | None) -> Verdict:
