@@ -162,10 +162,8 @@ def _k_repeats(family: _Shapes, fixed: Certificate, period: int) -> bool:
         for after in (tiles - tile - 1,) if fixed.tiles_from == tiles else (0, tiles - tile):
             shapes = [((k_blocks,) * tile, (k_blocks,) * after, k_blocks + extra) for extra in (0, period, 2 * period)]
             base, longer, longest = (family((*before, k, *rest)) for before, rest, k in shapes)
-            cuts = [
-                divergence(family((*before, k, *rest)), family((*before, k + 1, *rest))) for before, rest, k in shapes
-            ]
-            first, second = moment(base, cuts[0]), moment(longer, cuts[1])
+            first = moment(base, divergence(base, longer))
+            second = moment(longer, divergence(longer, longest))
             if first is None or second is None or not go_on_alike(base, first, longer, second):
                 return False
             if not go_on_alike(longer, first, longest, second):
