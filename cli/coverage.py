@@ -43,6 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ROLE=NAME",
         help="load, mma or epilogue takes its tiles from this scheduler instead; may be repeated",
     )
+    parser.add_argument(
+        "--enumerate", action="store_true", help="look at every tile even where the mapping's structure decides"
+    )
     parser.add_argument("--heatmap", metavar="FILE", help="draw the tile grid to FILE.png or FILE.svg")
 
 
@@ -67,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
         require_writable(args.heatmap)
         require_drawable(schedule.problem)
     with progress_bar("checking tiles") as progress:
-        report = replace(check_schedule(schedule, progress=progress), protocol=check)
+        report = replace(check_schedule(schedule, progress=progress, enumerate_all=args.enumerate), protocol=check)
     if report.verdict is not Verdict.CLEAN or not args.quiet:
         print(render(report, args.format, only_findings=args.quiet), flush=True)
     if args.heatmap is not None:

@@ -50,7 +50,8 @@ def _facts(report: ScheduleReport) -> dict[str, str]:
         "waves": f"{schedule.num_waves}, the last one {report.last_wave_utilisation:.1%} used "
         f"({coverage.last_wave_work_tiles} of {schedule.num_workers} workers)",
         "balance": f"{coverage.work_tiles_min} to {coverage.work_tiles_max} {work} a worker",
-        "coverage": f"{right} of {coverage.tiles} tiles exactly once",
+        "coverage": f"{right} of {coverage.tiles} tiles exactly once, "
+        + ("by the structure of the mapping" if report.certified else "each looked at"),
         **protocol,
     }
 
@@ -85,6 +86,7 @@ def _as_json(report: ScheduleReport) -> dict[str, object]:
         "out_of_range": coverage.out_of_range.count,
         "ghosts": coverage.ghosts.count,
         "holes": coverage.holes.count,
+        "certified": report.certified,
         "findings": [finding_json(finding) for finding in report.findings],
         "why": report.why,
         "protocol": None

@@ -24,8 +24,7 @@ class Problem:
     """D[m, n] = A[m, k] · B[k, n] in CTA tiles of block_m × block_n elements and k-blocks of block_k.
 
     Sizes are in elements; they need not divide the tile. `cluster_m` × `cluster_n` CTAs form a cluster.
-    Raises InputError when a size is not in [1, 2^31 - 1], when the tile count is over 2^31 - 1, or when a
-    cluster needs more SMs than the device has.
+    Raises InputError when a size is not in [1, 2^31 - 1], or when a cluster needs more SMs than the device has.
     """
 
     m: int
@@ -41,7 +40,6 @@ class Problem:
     def __post_init__(self) -> None:
         for name in Problem.__slots__:
             require_int32(name, getattr(self, name))
-        require_int32("tiles_m*tiles_n", self.clusters_m * self.clusters_n * self.cluster_size)
         if self.cluster_size > self.sm_count:
             raise InputError(
                 f"cluster={self.cluster_m}x{self.cluster_n} needs {self.cluster_size} SMs, sm_count is {self.sm_count}"

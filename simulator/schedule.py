@@ -19,6 +19,7 @@ from .findings import Finding
 from .intmath import ceil_div
 from .problem import MAX_INT32, Problem, require_int32
 from .raster import IntArray
+from .structure import Structure
 
 __all__ = [
     "CHUNK_ROWS",
@@ -156,16 +157,21 @@ class Schedule(ABC):
 class StridedSchedule(Schedule):
     """Worker w takes the ids w, w + stride, w + 2 * stride, ... below `num_ids`, decoded by `decode`.
 
-    Raises InputError when ids would leave 32 bits.
+    `structure` says of which tiles `decode` makes the ids [0, num_ids), if that is known without looking at each.
+    `block` raises InputError when there are more than 2^31 - 1 rows: so many are not enumerated.
     """
 
     stride: int
     num_ids: int
     decode: Decode
+    structure: Structure | None = None
+    id_bits: int = 32
+    """Width of the kernel's signed ids."""
 
-    def __post_init__(self) -> None:
-        require_int32("num_ids", self.num_ids, minimum=0)
-        require_int32("workers*waves", self.num_workers * self.num_waves, minimum=0)
+    @property
+    def overflows(self) -> bool:
+        """Whether an id that the kernel computes, the one past the last of each worker included, does not fit."""
+        return max(self.num_ids, self.num_workers * self.num_waves) >= 1 << (self.id_bits - 1)
 
     @property
     def num_waves(self) -> int:
@@ -176,6 +182,7 @@ class StridedSchedule(Schedule):
         return min(self.num_workers, self.num_ids)
 
     def block(self, workers: range, waves: range) -> WorkTiles:
+        require_int32("workers*waves", self.num_workers * self.num_waves, minimum=0)
         last = (waves.stop - 1) * self.stride + workers.stop - 1
         dtype = np.dtype(np.int32 if last <= MAX_INT32 else np.int64)
         worker = np.arange(workers.start, workers.stop, dtype=dtype)[None, :]

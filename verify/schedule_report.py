@@ -8,8 +8,9 @@ from enum import StrEnum
 from typing import TypeVar
 
 from tilesched.simulator.findings import Finding, Severity, Verdict, verdict_of
-from tilesched.simulator.schedule import PhaseClock, Schedule
+from tilesched.simulator.schedule import PhaseClock, Schedule, StridedSchedule
 
+from .certificate import certify
 from .coverage import Coverage, Hole, Progress, Repeat, Tally, Visit, check_coverage
 from .grid import Tile
 from .schedule_protocol import ProtocolCheck
@@ -27,6 +28,7 @@ class CoverageKind(StrEnum):
     OUT_OF_RANGE = "out-of-range"  # a tile outside the output, beyond any padding that is meant
     GHOST = "ghost"  # a tile outside the output that the scheduler's padding hands out on purpose
     HOLE = "hole"  # a wave that a worker skips before a tile of a later wave
+    OVERFLOW = "overflow"  # ids that do not fit the kernel's integers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +38,8 @@ class ScheduleReport:
     schedule: Schedule
     coverage: Coverage
     findings: Sequence[Finding]
+    certified: bool = False
+    """Whether the coverage was decided from the schedule's structure, not by looking at each tile."""
     protocol: ProtocolCheck | None = None
     """The verdict of a barrier protocol on the workers' tile lists, if one was asked for."""
     why: str
@@ -51,10 +55,16 @@ class ScheduleReport:
         return self.coverage.last_wave_work_tiles / self.schedule.num_workers
 
 
-def check_schedule(schedule: Schedule, *, progress: Progress | None = None) -> ScheduleReport:
-    """Enumerate the schedule and judge it."""
-    coverage = check_coverage(schedule, progress=progress)
-    findings = [*schedule.remarks, *coverage_findings(coverage, schedule.clock)]
+def check_schedule(
+    schedule: Schedule, *, progress: Progress | None = None, enumerate_all: bool = False
+) -> ScheduleReport:
+    """Judge the schedule: from its structure where that decides, else, or with `enumerate_all`, tile by tile.
+
+    Raises InputError when there are too many tiles to enumerate.
+    """
+    certificate = None if enumerate_all else certify(schedule)
+    coverage = certificate or check_coverage(schedule, progress=progress)
+    findings = [*schedule.remarks, *_overflow(schedule), *coverage_findings(coverage, schedule.clock)]
     explained = any(
         tally.count for tally in (coverage.missing, coverage.repeated, coverage.ghosts, coverage.out_of_range)
     )
@@ -62,8 +72,21 @@ def check_schedule(schedule: Schedule, *, progress: Progress | None = None) -> S
         schedule=schedule,
         coverage=coverage,
         findings=findings,
+        certified=certificate is not None,
         why=(schedule.cause or _generic_cause(schedule, coverage)) if explained else "",
     )
+
+
+def _overflow(schedule: Schedule) -> list[Finding]:
+    if not isinstance(schedule, StridedSchedule) or not schedule.overflows:
+        return []
+    last, bits = schedule.num_ids - 1, schedule.id_bits
+    message = (
+        f"ids run to {last} and a worker's next one beyond it, but the kernel holds them in {bits} bits: they wrap "
+        "round, and what is said of coverage holds for wider ids only"
+    )
+    facts = {"last_id": last, "id_bits": bits}
+    return [Finding(kind=CoverageKind.OVERFLOW, message=message, facts=facts)]
 
 
 def coverage_findings(coverage: Coverage, clock: PhaseClock) -> list[Finding]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from tilesched.simulator.problem import require_int32
 from tilesched.simulator.raster import IntArray
 from tilesched.simulator.schedule import BoolArray
 
@@ -21,9 +22,11 @@ class TileSet:
 
     Blocks of a schedule touch narrow ranges of the grid, so a block is spread out in a byte window that
     mostly stays in cache, packed to bits and merged: no pass over the whole grid, and 10^9 tiles take 125 MB.
+    Raises InputError above 2^31 - 1 tiles.
     """
 
     def __init__(self, size: int) -> None:
+        require_int32("tiles", size, minimum=0)
         self.size = size
         self._bits = np.zeros(-(-size // 8), np.uint8)
 

@@ -65,6 +65,7 @@ def run_user_scheduler(
         raise InputError(f"scheduler-file={path!r} is not a file")
     if options.raster is not None or options.launched is not None:
         raise InputError("raster and launched are not parameters of a scheduler file")
+    require_int32("tiles_m*tiles_n", problem.tiles)
     if num_ids is not None:
         require_int32("ids", num_ids)
     workers = options.num_workers or problem.sm_count // problem.cluster_size

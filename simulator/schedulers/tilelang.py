@@ -12,9 +12,10 @@ import numpy as np
 from ..errors import InputError, NoScheduleError
 from ..findings import Finding, Severity
 from ..intmath import ceil_div, round_up
-from ..problem import Problem, require_int32
+from ..problem import Problem
 from ..raster import IntArray, RasterOrder, panel_decode
 from ..schedule import BoolArray, PhaseClock, StridedSchedule
+from ..structure import PanelWalk, panel_structure
 from .spec import DEFAULT_PANEL_WIDTH, Options, Param, SchedulerSpec
 
 __all__ = ["MANUAL_1CTA", "MANUAL_2CTA", "PERSISTENT", "RemarkKind"]
@@ -36,6 +37,7 @@ def _persistent(problem: Problem, options: Options) -> StridedSchedule:
     rows, columns = problem.clusters_m, problem.tiles_n
     width = options.panel_width or DEFAULT_PANEL_WIDTH
     order = options.raster or RasterOrder.PANEL_N
+    along, across = (rows, columns) if order is RasterOrder.PANEL_N else (columns, rows)
     stride = options.num_workers or problem.sm_count // problem.cluster_size
     launched = options.launched or stride
 
@@ -60,6 +62,7 @@ def _persistent(problem: Problem, options: Options) -> StridedSchedule:
         stride=stride,
         num_ids=rows * columns,
         decode=decode,
+        structure=panel_structure(PanelWalk(along, across, width, order), rows * columns),
     )
 
 
@@ -143,7 +146,6 @@ def _manual(
     columns = problem.tiles_n
     group = options.panel_width or DEFAULT_PANEL_WIDTH
     waves = ceil_div(problem.tiles, sm_num)
-    require_int32("waves*workers", waves * workers)
 
     def decode(linear: IntArray) -> tuple[IntArray, IntArray, BoolArray]:
         # Where no id reaches a second group, a width above all ids decodes the same and stays in 32 bits.
@@ -167,6 +169,9 @@ def _manual(
         stride=workers,
         num_ids=waves * workers,
         decode=decode,
+        structure=panel_structure(
+            PanelWalk(rows, columns, group, RasterOrder.PANEL_N, padded=True), waves * workers, guard=True
+        ),
     )
 
 

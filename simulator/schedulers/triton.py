@@ -13,6 +13,7 @@ from ..errors import InputError
 from ..problem import Problem
 from ..raster import IntArray, RasterOrder, panel_decode
 from ..schedule import BoolArray, PhaseClock, StridedSchedule
+from ..structure import PanelWalk, panel_structure
 from .spec import DEFAULT_PANEL_WIDTH, Options, Param, SchedulerSpec
 
 __all__ = ["GROUPED", "GROUPED_ROTATED"]
@@ -51,6 +52,8 @@ def _grouped(problem: Problem, options: Options, *, rotated: bool) -> StridedSch
         stride=stride,
         num_ids=rows * columns,
         decode=decode,
+        # The rotated tail has other tiles first within a step, but the same tiles in each step.
+        structure=panel_structure(PanelWalk(columns, rows, group, RasterOrder.PANEL_M), rows * columns),
     )
 
 

@@ -215,8 +215,8 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "beyond 32 bits": (["--m", str(2**31), "--n", "1"], "m=2147483648 is outside"),
     "beyond anything": (["--m", "9" * 5000, "--n", "1"], "argument --m"),
     "too many tiles": (
-        ["--m", "2000000000", "--n", "2000000000"],
-        "tiles_m*tiles_n=122070312500000 is outside [1, 2147483647]",
+        ["--m", "2000000000", "--n", "2000000000", "--enumerate"],
+        "workers*waves=122070312500032 is outside [0, 2147483647]",
     ),
     "zero k": ([*SEED[:4], "--k", "0"], "k=0 is outside"),
     "zero block": ([*SEED, "--block-n", "0"], "block_n=0 is outside"),
@@ -293,7 +293,7 @@ def test_progress_is_silent_where_stderr_is_no_terminal(capsys: Capture, monkeyp
 def test_progress_is_drawn_and_wiped_on_a_terminal(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tilesched.cli.progress._DELAY_S", 0)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    assert main([*SEED, "--quiet"]) == 0
+    assert main([*SEED, "--quiet", "--enumerate"]) == 0
     err = capsys.readouterr().err
     assert err.startswith("\rchecking tiles [")
     assert err.endswith("\r\x1b[K")
@@ -306,3 +306,23 @@ def test_a_reader_that_goes_away(capsys: Capture, monkeypatch: pytest.MonkeyPatc
     command = f"{sys.executable} -m tilesched tiles --m 1000000 --n 100000 --format json | head -c 100"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert done.stderr == ""
+
+
+def test_a_grid_of_10_to_the_12_tiles_is_decided_and_its_ids_overflow(capsys: Capture) -> None:
+    million = ["--m", "1000000", "--n", "1000000", "--block-m", "1", "--block-n", "1", "--format", "json"]
+    assert main([*million]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["certified"]
+    assert [finding["kind"] for finding in report["findings"]] == ["overflow"]
+    assert (report["tiles"], report["missing"], report["work_tiles_min"]) == (10**12, 0, 10**12 // 148)
+    assert main([*million, "--launched", "147"]) == 2  # ids are left out: no certificate, and too many to enumerate
+    assert "workers*waves=" in capsys.readouterr().err
+
+
+def test_what_is_enumerated_on_request_is_what_is_certified(capsys: Capture) -> None:
+    reports = []
+    for more in ([], ["--enumerate"]):
+        assert main([*tiles(32, 12), "--scheduler", "tilelang.manual_1cta", "--format", "json", *more]) == 1
+        reports.append(json.loads(capsys.readouterr().out))
+    assert [report.pop("certified") for report in reports] == [True, False]
+    assert reports[0]["missing"] == reports[1]["missing"] > 0
