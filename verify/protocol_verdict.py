@@ -164,19 +164,23 @@ def _undecided(subject: Subject, why: str) -> Finding:
 
 
 def _rule(subject: Subject, k_blocks: int | None, tiles: int | None) -> RuleReport:
+    period = subject.params[subject.period]
+
     def fails(params: Mapping[str, int]) -> bool:
         shape = (params.get("k_blocks", k_blocks or 1),) * params.get("tiles", tiles or 0)
-        return bool(check_ordered(subject.make(shape, {**subject.params, subject.period: params[subject.period]})))
+        return bool(
+            check_ordered(subject.make(shape, {**subject.params, subject.period: params.get(subject.period, period)}))
+        )
 
     draw = Random(_SEED)
     first = [
         _named(subject, k_blocks, tiles, k, count, period)
         for period in _periods(subject, 4)
         for k in (range(1, 9) if k_blocks is None else (k_blocks,))
-        for count in (range(1, 4) if tiles is None else (tiles,))
+        for count in (range(4) if tiles is None else (tiles,))
     ]
     second = [
-        _named(subject, k_blocks, tiles, draw.randint(1, 24), draw.randint(1, 5), draw.choice(_periods(subject, 6)))
+        _named(subject, k_blocks, tiles, draw.randint(1, 24), draw.randint(0, 5), draw.choice(_periods(subject, 6)))
         for _ in range(_SECOND_SAMPLE)
     ]
     return explain_failures(fails, first, second)
@@ -190,7 +194,7 @@ def _named(
     subject: Subject, k_blocks: int | None, tiles: int | None, k: int, count: int, period: int
 ) -> dict[str, int]:
     """A case of the sample; what was asked for as one number is no variable."""
-    case = {subject.period: period}
+    case = {subject.period: period} if subject.varies_period else {}
     if k_blocks is None:
         case["k_blocks"] = k
     if tiles is None:

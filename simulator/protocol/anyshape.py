@@ -65,6 +65,8 @@ def decide(family: Family, *, k_blocks: int | None, tiles: int | None, stages: i
     failure = _first_failure(shapes, k_blocks, tiles, stages)
     if failure is not None:
         return ShapeVerdict(failure=failure)
+    if not _is_regular(shapes, k_blocks, tiles):
+        return ShapeVerdict(complete=False)
     max_tiles = 12 + 4 * stages
     if k_blocks is not None:
         fixed = _any_tiles(shapes, k_blocks, max_tiles) if tiles is None else Certificate(k_blocks, 0, tiles, tiles)
@@ -88,6 +90,16 @@ def _verdict(before: list[Certificate], last: Certificate | Failure | None) -> S
     if isinstance(last, Failure):
         return ShapeVerdict(failure=last)
     return ShapeVerdict((*before, last) if last else tuple(before), complete=last is not None)
+
+
+def _is_regular(shapes: _Shapes, k_blocks: int | None, tiles: int | None) -> bool:
+    """Whether threads, barriers and slots are the same in every shape that has any: else no states can be compared."""
+    small = [
+        shapes((k,) * count)
+        for k in ((1, 2) if k_blocks is None else (k_blocks,))
+        for count in ((1, 2) if tiles is None else (tiles,))
+    ]
+    return len({tuple((who.role, who.cta) for who in one.threads) for one in small}) == 1
 
 
 class _Shapes:

@@ -67,7 +67,7 @@ def test_the_seed_fails_and_the_rule_says_when(capsys: pytest.CaptureFixture[str
     assert main(["protocol", "seed-1cta", "--set", "epilogue_warps=1", "--set", "subtiles=1"]) == 1
     out = capsys.readouterr().out
     assert "fails; the first failing shape: k_blocks = 1, tiles = 2" in out
-    assert "fails iff k_blocks % stages != 0 and tiles >= 2 (fits 96 shapes, and 200 random ones)" in out
+    assert "fails iff k_blocks % stages != 0 and tiles >= 2 (fits 128 shapes, and 200 random ones)" in out
     assert "error wrong-phase: " in out
 
 
@@ -242,3 +242,85 @@ def test_barriers_that_are_made_and_end_are_decided_for_every_shape(
     assert "clean: every k_blocks >= 1, every tile count" in capsys.readouterr().out
     assert main(["protocol", "--protocol", f"{path}:lives", "--set", "early=1"]) == 1
     assert "error dead-barrier: " in capsys.readouterr().out
+
+
+IRREGULAR = """
+from tilesched.simulator.protocol.ops import Access, Arrive, Barrier, Mode, Slot, Touch, Wait
+from tilesched.simulator.protocol.program import Protocol, thread
+
+
+def named(k_blocks, stages=1):
+    barrier = Barrier(f"b{sum(k_blocks)}", 1)
+    return Protocol("named", (thread("t", [Arrive(barrier), Wait(barrier, 0, 0)]),))
+
+
+def threads(k_blocks, stages=1):
+    return Protocol("threads", tuple(thread(f"t{n}", []) for n in range(len(k_blocks) + 1)))
+
+
+def slots(k_blocks, stages=1):
+    slot = Slot(f"C{len(k_blocks)}")
+    return Protocol("slots", (thread("t", [Touch(Access(slot, Mode.WRITE)), Touch(Access(slot, Mode.READ))]),))
+
+
+def prints(k_blocks, stages=1):
+    print("hello")
+    return Protocol("prints", (thread("t", []),))
+
+
+def forgotten(k_blocks, stages=1):
+    def role():
+        yield (one for one in ())  # `yield from`, without `from`
+    return Protocol("forgotten", (thread("t", role()),))
+
+
+def escapes(k_blocks, stages=1):
+    raise ValueError("\\x1b[31mred")
+
+
+kind = type
+"""
+
+
+@pytest.fixture
+def irregular(tmp_path: Path) -> Path:
+    path = tmp_path / "irregular.py"
+    path.write_text(IRREGULAR)
+    return path
+
+
+@pytest.mark.parametrize("name", ["named", "threads", "slots"])
+def test_shapes_that_cannot_be_compared_are_incomplete(
+    name: str, irregular: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["protocol", "--protocol", f"{irregular}:{name}"]) == 3
+    assert "incomplete undecided: " in capsys.readouterr().out
+    assert main(["protocol", "--protocol", f"{irregular}:{name}", "--k-blocks", "2", "--tiles", "2"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("forgotten", "number 0 of what it yields is no operation, but generator"),
+        ("escapes", r"ValueError: \x1b[31mred"),
+        ("kind", "is no function whose parameters are known"),
+    ],
+)
+def test_what_the_users_code_does_wrong_is_one_line(
+    name: str, message: str, irregular: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["protocol", "--protocol", f"{irregular}:{name}"]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_what_the_users_code_prints_is_not_in_the_report(irregular: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["protocol", "--protocol", f"{irregular}:prints", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["verdict"] == "clean"
+
+
+def test_a_rule_does_not_name_what_is_fixed(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--set", "stages=3", "--set", "epilogue_warps=1", "--set", "subtiles=1"]
+    assert main(["protocol", "seed-1cta", *arguments]) == 1
+    assert "fails iff k_blocks % 3 != 0 and tiles >= 2" in capsys.readouterr().out
