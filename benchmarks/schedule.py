@@ -104,7 +104,8 @@ def memory_of(code: str) -> tuple[float, float]:
 
 
 def large_grid() -> list[str]:
-    """Rows for 10^9 tiles: panels of the default width, wide ones, and a long grid; the last one repeats tiles."""
+    """Rows for 10^9 tiles that are looked at: panels of the default width, wide ones, and a long grid; the last one
+    repeats tiles. Then 10^12 tiles that the structure of the mapping decides."""
     floor, _ = memory_of("pass")
     rows = []
     for m, n, more in (
@@ -112,7 +113,9 @@ def large_grid() -> list[str]:
         (31623, 31623, ["--swizzle", "5000"]),
         (1_000_000, 1000, []),
         (31623, 31623, ["--launched", "149"]),
+        (10**6, 10**6, None),
     ):
+        more = [] if more is None else ["--enumerate", *more]
         options = ["--m", str(m), "--n", str(n), "--block-m", "1", "--block-n", "1", *more]
         peak, seconds = memory_of(f"from tilesched.cli.main import main; main({options})")
         what = f"{m} × {n} tiles {' '.join(more)}: peak memory above the interpreter's {floor:.0f} MB"

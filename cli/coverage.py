@@ -101,7 +101,7 @@ def _check_protocol(args: argparse.Namespace, schedule: Schedule) -> ProtocolChe
     others: dict[str, Schedule] = {}
     for text in args.role_scheduler:
         role, _, name = text.partition("=")
-        if role not in ROLES or role in others:
+        if role not in ROLES or role in others or not name:
             raise InputError(f"role-scheduler={text[:60]!r} is not ROLE=NAME with another ROLE of {', '.join(ROLES)}")
         others[role] = get(name).build(schedule.problem, options_from_args(args))
     return check_protocol(one, one.with_defaults(set_from_args(args)), schedule, others)

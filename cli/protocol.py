@@ -164,7 +164,8 @@ def _summary(verdict: Verdict, k_blocks: int | None, tiles: int | None) -> list[
     at = f"tiles = {failure.tiles}"
     at = f"k_blocks = {failure.k_blocks}, {at}" if verdict.subject.has_k_blocks else at
     several = k_blocks is None or tiles is None
-    lines = [f"fails{'; the first failing shape' if several else ''}: {at}"]
+    which = "the first failing shape" if failure.searched else "a failing shape, perhaps not the smallest"
+    lines = [f"fails{f'; {which}' if several else ''}: {at}"]
     report = verdict.rule
     if report is not None and report.rule is not None:
         lines.append(f"fails iff {report.rule.text} (fits {report.fitted} shapes, and {report.tested} random ones)")

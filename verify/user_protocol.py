@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import sys
 from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
 from pathlib import Path
 
 from tilesched.simulator.errors import InputError
@@ -31,7 +33,7 @@ def user_subject(where: str, given: Mapping[str, int], rules: Policy) -> Subject
     if not path or not name.isidentifier():
         raise InputError(f"protocol={where!r} is neither a built-in nor FILE.py:FUNCTION")
     function = _load(Path(path), name)
-    parameters = inspect.signature(function).parameters
+    parameters = _signature(where, function)
     if _SHAPE not in parameters or "stages" not in parameters:
         raise InputError(f"{where}: the function takes {', '.join(parameters) or 'nothing'}, not k_blocks and stages")
     params: dict[str, int] = {}
@@ -68,6 +70,13 @@ def user_subject(where: str, given: Mapping[str, int], rules: Policy) -> Subject
     )
 
 
+def _signature(where: str, function: Callable[..., object]) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(function).parameters
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{where} is no function whose parameters are known") from error
+
+
 def _load(path: Path, name: str) -> Callable[..., object]:
     if not path.is_file():
         raise InputError(f"protocol file {str(path)!r} does not exist")
@@ -87,9 +96,10 @@ def _load(path: Path, name: str) -> Callable[..., object]:
 def _run(where: str, action: Callable[[], object]) -> object:
     """What the user's code does wrong is the user's mistake, said in one line."""
     try:
-        return action()
+        with redirect_stdout(sys.stderr):  # what it prints must not stand in our reports
+            return action()
     except InputError:
         raise
-    except (Exception, SystemExit) as error:
-        text = " ".join(str(error).split())[:200]
+    except (Exception, SystemExit, GeneratorExit) as error:
+        text = "".join(char if char.isprintable() else repr(char)[1:-1] for char in " ".join(str(error).split())[:200])
         raise InputError(f"{where}: {type(error).__name__}: {text}") from error

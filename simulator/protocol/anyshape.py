@@ -44,6 +44,7 @@ class Failure:
     k_blocks: int
     tiles: int
     findings: tuple[Finding, ...]
+    searched: bool = True  # whether smaller shapes were found to be clean
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +61,25 @@ def decide(family: Family, *, k_blocks: int | None, tiles: int | None, stages: i
 
     `stages` is the period to try, in k-blocks; it also bounds how far the search goes.
     """
-    family = lru_cache(maxsize=None)(family)  # a shape is asked for many times
-    failure = _first_failure(family, k_blocks, tiles, stages)
+    shapes = _Shapes(family)
+    failure = _first_failure(shapes, k_blocks, tiles, stages)
     if failure is not None:
         return ShapeVerdict(failure=failure)
+    if not _is_regular(shapes, k_blocks, tiles):
+        return ShapeVerdict(complete=False)
     max_tiles = 12 + 4 * stages
     if k_blocks is not None:
-        fixed = _any_tiles(family, k_blocks, max_tiles) if tiles is None else Certificate(k_blocks, 0, tiles, tiles)
+        fixed = _any_tiles(shapes, k_blocks, max_tiles) if tiles is None else Certificate(k_blocks, 0, tiles, tiles)
         return _verdict([], fixed)
     certificates: list[Certificate] = []
     left = set(range(stages))
     for k in range(1, 5 * stages + 1):
         if k % stages not in left:
             continue
-        fixed = _any_tiles(family, k, max_tiles) if tiles is None else _fixed(family, k, tiles)
+        fixed = _any_tiles(shapes, k, max_tiles) if tiles is None else shapes.fixed(k, tiles)
         if not isinstance(fixed, Certificate):
             return _verdict(certificates, fixed)
-        if _k_repeats(family, fixed, stages):
+        if _k_repeats(shapes, fixed, stages):
             left.discard(k % stages)
             fixed = replace(fixed, period=stages)
         certificates.append(fixed)
@@ -89,18 +92,41 @@ def _verdict(before: list[Certificate], last: Certificate | Failure | None) -> S
     return ShapeVerdict((*before, last) if last else tuple(before), complete=last is not None)
 
 
-def _fixed(family: Family, k_blocks: int, tiles: int) -> Certificate | Failure:
-    findings = check_ordered(family((k_blocks,) * tiles))
-    if findings:
-        return Failure(k_blocks, tiles, tuple(findings))
-    return Certificate(k_blocks, 0, tiles, tiles)
+def _is_regular(shapes: _Shapes, k_blocks: int | None, tiles: int | None) -> bool:
+    """Whether threads, barriers and slots are the same in every shape that has any: else no states can be compared."""
+    small = [
+        shapes((k,) * count)
+        for k in ((1, 2) if k_blocks is None else (k_blocks,))
+        for count in ((1, 2) if tiles is None else (tiles,))
+    ]
+    return len({tuple((who.role, who.cta) for who in one.threads) for one in small}) == 1
 
 
-def _any_tiles(family: Family, k_blocks: int, max_tiles: int) -> Certificate | Failure | None:
+class _Shapes:
+    """A family, each of whose protocols is made and checked once: a shape is asked for many times."""
+
+    def __init__(self, family: Family) -> None:
+        self._protocol = lru_cache(maxsize=None)(family)
+        self._checked: dict[tuple[int, int], Certificate | Failure] = {}
+
+    def __call__(self, k_blocks: tuple[int, ...]) -> Protocol:
+        return self._protocol(k_blocks)
+
+    def fixed(self, k_blocks: int, tiles: int) -> Certificate | Failure:
+        """The verdict on one shape."""
+        shape = k_blocks, tiles
+        if shape not in self._checked:
+            findings = check_ordered(self((k_blocks,) * tiles))
+            failure = Failure(k_blocks, tiles, tuple(findings))
+            self._checked[shape] = failure if findings else Certificate(k_blocks, 0, tiles, tiles)
+        return self._checked[shape]
+
+
+def _any_tiles(family: _Shapes, k_blocks: int, max_tiles: int) -> Certificate | Failure | None:
     """A fixed number of k-blocks and every tile count; None if the state does not recur by `max_tiles`."""
     states: list[Moment] = []
     for tiles in range(max_tiles + 1):
-        fixed = _fixed(family, k_blocks, tiles)
+        fixed = family.fixed(k_blocks, tiles)
         if isinstance(fixed, Failure):
             return fixed
         now = _after(family, k_blocks, tiles)
@@ -113,24 +139,24 @@ def _any_tiles(family: Family, k_blocks: int, max_tiles: int) -> Certificate | F
     return None
 
 
-def _first_failure(family: Family, k_blocks: int | None, tiles: int | None, stages: int) -> Failure | None:
+def _first_failure(family: _Shapes, k_blocks: int | None, tiles: int | None, stages: int) -> Failure | None:
     """The first of the small shapes, by k_blocks + tiles, then by k_blocks, that is not clean."""
     ks = range(1, 2 * stages + 2) if k_blocks is None else (k_blocks,)
     counts = range(5) if tiles is None else (tiles,)
     for k, count in sorted(((k, count) for k in ks for count in counts), key=lambda shape: (sum(shape), shape)):
-        fixed = _fixed(family, k, count)
+        fixed = family.fixed(k, count)
         if isinstance(fixed, Failure):
             return fixed
     return None
 
 
-def _after(family: Family, k_blocks: int, tiles: int) -> Moment | None:
+def _after(family: _Shapes, k_blocks: int, tiles: int) -> Moment | None:
     """The moment after so many tiles: up to there a run does not depend on whether there are more."""
     one, more = family((k_blocks,) * tiles), family((k_blocks,) * (tiles + 1))
     return moment(more, divergence(one, more))
 
 
-def _tiles_repeat(family: Family, k_blocks: int, states: list[Moment], before: int, now: int) -> bool:
+def _tiles_repeat(family: _Shapes, k_blocks: int, states: list[Moment], before: int, now: int) -> bool:
     """What follows `now` tiles is what follows `before`, for each number of tiles up to one period more, to the end."""
     period = now - before
     return all(
@@ -140,7 +166,7 @@ def _tiles_repeat(family: Family, k_blocks: int, states: list[Moment], before: i
     )  # fmt: skip
 
 
-def _k_repeats(family: Family, fixed: Certificate, period: int) -> bool:
+def _k_repeats(family: _Shapes, fixed: Certificate, period: int) -> bool:
     """In each tile up to the recurrence, K + period k-blocks lead where K do, and the next period leads there again."""
     k_blocks, tiles = fixed.k_blocks, fixed.tiles_to
     for tile in range(tiles):
@@ -148,10 +174,8 @@ def _k_repeats(family: Family, fixed: Certificate, period: int) -> bool:
         for after in (tiles - tile - 1,) if fixed.tiles_from == tiles else (0, tiles - tile):
             shapes = [((k_blocks,) * tile, (k_blocks,) * after, k_blocks + extra) for extra in (0, period, 2 * period)]
             base, longer, longest = (family((*before, k, *rest)) for before, rest, k in shapes)
-            cuts = [
-                divergence(family((*before, k, *rest)), family((*before, k + 1, *rest))) for before, rest, k in shapes
-            ]
-            first, second = moment(base, cuts[0]), moment(longer, cuts[1])
+            first = moment(base, divergence(base, longer))
+            second = moment(longer, divergence(longer, longest))
             if first is None or second is None or not go_on_alike(base, first, longer, second):
                 return False
             if not go_on_alike(longer, first, longest, second):

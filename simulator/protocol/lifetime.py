@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from .clocks import Clock, Stamp, reached
 from .kinds import ProtocolKind
@@ -20,7 +20,11 @@ class Lifetimes:
         self.report = report
         operations = [operation for who in protocol.threads for operation in who.operations]
         self.made = {operation.barrier for operation in operations if isinstance(operation, Init)}
-        self.ends = {operation.barrier for operation in operations if isinstance(operation, Inval)}
+        self.ends: dict[Barrier, set[int]] = {}  # the threads that have an inval
+        for thread, who in enumerate(protocol.threads):
+            for operation in who.operations:
+                if isinstance(operation, Inval):
+                    self.ends.setdefault(operation.barrier, set()).add(thread)
         self.sharing: dict[Slot, list[Barrier]] = {}
         for barrier in protocol.barriers:
             if barrier.storage is not None:
@@ -78,6 +82,12 @@ class Lifetimes:
             there = barrier in self.inits or barrier not in self.made
             if there and not self._past(self.invals.get(barrier), clock):
                 self._live(barrier, f"{who} can access {slot.name} while {barrier.name} is in these bytes")
+
+    def open_uses(self, barrier: Barrier, clocks: Sequence[Clock]) -> list[list[Stamp]]:
+        """The uses that a thread with an inval of the barrier is not sure to come after yet."""
+        ending = [clocks[thread] for thread in self.ends.get(barrier, ())]
+        uses = (stamps for _, stamps in self.uses.get(barrier, ()))
+        return [stamps for stamps in uses if not all(reached(clock, stamps) for clock in ending)]
 
     def is_over(self, barrier: Barrier) -> bool:
         """Whether the run has seen its inval: what is left in it does not matter."""

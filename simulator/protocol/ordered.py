@@ -98,6 +98,7 @@ class Run:
         try:
             self.go()
         except Fault:
+            self.check_laps()
             return list(self.findings.values())  # what comes after an undefined step means nothing
         stuck = [thread for thread, who in enumerate(self.threads) if self.at[thread] < len(who.operations)]
         if stuck:

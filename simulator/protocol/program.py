@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,6 +10,7 @@ from itertools import islice
 
 from ..errors import InputError
 from .mbarrier import MAX_COUNT
+from .operation_types import is_operation
 from .ops import (
     Agent,
     Arrive,
@@ -62,16 +64,32 @@ class Protocol:
         total = sum(len(item.operations) for item in self.threads)
         if total > MAX_OPERATIONS:
             raise InputError(f"operations={total} is outside [0, {MAX_OPERATIONS}]")
+        for item in self.threads:
+            _check_thread(item)
         names: dict[tuple[str, int], Barrier] = {}
         for barrier in self.barriers:
             if not 1 <= barrier.count <= MAX_COUNT:
                 raise InputError(f"barrier {barrier.name}: count={barrier.count} is outside [1, {MAX_COUNT}]")
             if names.setdefault((barrier.name, barrier.cta), barrier) != barrier:
                 raise InputError(f"barrier {barrier.name} of CTA {barrier.cta} is used with two counts or kinds")
-        for item in self.threads:
-            _check_thread(item)
+        self._check_shared_bytes()
         if not self.threads:
             raise InputError(f"protocol={self.name!r} has no threads")
+
+    def _check_shared_bytes(self) -> None:
+        """Of barriers in the same bytes all but one must be made by `Init`: the others are there from the start."""
+        made = {one.barrier for who in self.threads for one in who.operations if isinstance(one, Init)}
+        first: dict[Slot, Barrier] = {}
+        for barrier in self.barriers:
+            if barrier.storage is None:
+                continue
+            if barrier.storage.cta != barrier.cta:
+                raise InputError(
+                    f"barrier {barrier.name} of CTA {barrier.cta} is in bytes of CTA {barrier.storage.cta}"
+                )
+            if barrier not in made and first.setdefault(barrier.storage, barrier) != barrier:
+                other = first[barrier.storage]
+                raise InputError(f"barriers {other.name} and {barrier.name} are in the same bytes and have no Init")
 
     @cached_property
     def barriers(self) -> tuple[Barrier, ...]:
@@ -99,15 +117,21 @@ class Protocol:
 
 
 def _check_thread(who: Thread) -> None:
-    """Raise InputError for an operation that has no meaning."""
+    """Raise InputError for what is no operation, and for an operation that has no meaning."""
     arrived = set[Barrier]()
-    for operation in who.operations:
+    for place, operation in enumerate(who.operations):
+        if not is_operation(operation):
+            shown = f"{type(operation).__name__} {reprlib.repr(operation)}"
+            raise InputError(f"{who}: number {place} of what it yields is no operation, but {shown}")
         match operation:
-            case Arrive(barrier, count, tx):
+            case Arrive(barrier, count, tx, drop, no_complete):
                 arrived.add(barrier)
                 _require(who, barrier, count, tx)
+                if barrier.kind is BarrierKind.HARDWARE and (tx or drop or no_complete):
+                    raise InputError(f"{who} on {barrier.name}: a hardware barrier takes neither bytes nor drops")
             case Expect(barrier, tx):
-                _require(who, barrier, 1, tx)
+                _require(who, barrier, 1, tx, least_tx=1)
+                _require_mbarrier(who, barrier, "bytes")
             case Launch(agent):
                 _check_signals(who, agent)
             case AwaitOwn(barrier):
@@ -118,10 +142,10 @@ def _check_thread(who: Thread) -> None:
             case Wait(barrier, phase):
                 if phase < -1:
                     raise InputError(f"{who} waits on {barrier.name}: phase={phase} is below -1")
+                _require_mbarrier(who, barrier, "waits by parity")
                 _require_own_cta(who, barrier)
             case Init(barrier) | Inval(barrier):
-                if barrier.kind is not BarrierKind.MBARRIER:
-                    raise InputError(f"{who}: {barrier.name} is no mbarrier: it has neither init nor inval")
+                _require_mbarrier(who, barrier, "init or inval")
                 _require_own_cta(who, barrier)
 
 
@@ -132,14 +156,20 @@ def _check_signals(who: Thread, agent: Agent) -> None:
             if signal.drop or signal.no_complete:
                 raise InputError(f"{who}: {agent.name} arrives on {signal.barrier.name}: no engine has that form")
         else:
-            _require(who, signal.barrier, 1, signal.tx)
+            _require(who, signal.barrier, 1, signal.tx, least_tx=1)
+            _require_mbarrier(who, signal.barrier, "bytes")
 
 
-def _require(who: Thread, barrier: Barrier, count: int, tx: int) -> None:
+def _require_mbarrier(who: Thread, barrier: Barrier, what: str) -> None:
+    if barrier.kind is not BarrierKind.MBARRIER:
+        raise InputError(f"{who}: {barrier.name} is no mbarrier: it has no {what}")
+
+
+def _require(who: Thread, barrier: Barrier, count: int, tx: int, *, least_tx: int = 0) -> None:
     if not 1 <= count <= MAX_COUNT:
         raise InputError(f"{who} on {barrier.name}: count={count} is outside [1, {MAX_COUNT}]")
-    if not 0 <= tx <= MAX_COUNT:
-        raise InputError(f"{who} on {barrier.name}: tx={tx} is outside [0, {MAX_COUNT}]")
+    if not least_tx <= tx <= MAX_COUNT:
+        raise InputError(f"{who} on {barrier.name}: tx={tx} is outside [{least_tx}, {MAX_COUNT}]")
 
 
 def _require_own_cta(who: Thread, barrier: Barrier) -> None:

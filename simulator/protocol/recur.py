@@ -74,7 +74,8 @@ def _shorter(one: Thread, other: Thread) -> int:
 
 def go_on_alike(one: Protocol, at_one: Moment, other: Protocol, at_other: Moment) -> bool:
     """Whether the states are equal, and all operations that are left are the same but for the shift between them."""
-    if at_one.state != at_other.state:
+    known = at_one.phases.keys() <= at_other.phases.keys() and at_one.versions.keys() <= at_other.versions.keys()
+    if not known or at_one.state != at_other.state:
         return False
     phases = {barrier: at_other.phases[barrier] - phase for barrier, phase in at_one.phases.items()}
     versions = {slot: at_other.versions[slot] - version for slot, version in at_one.versions.items()}
@@ -197,7 +198,7 @@ class _Writer:
             (
                 self.stamp(lives.inits.get(barrier)),
                 self.stamp(lives.invals.get(barrier)),
-                tuple(self.stamps(stamps) for _, stamps in lives.uses.get(barrier, ())),
+                tuple(self.stamps(stamps) for stamps in lives.open_uses(barrier, self.run.clocks)),
             )
             for barrier in self.run.barriers
         )

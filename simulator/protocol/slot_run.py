@@ -79,6 +79,7 @@ class SlotRun:
             self.writes, self.reads = [past], []
         elif past.access.mode is Mode.UPDATE:
             self.writes, self.reads = [past], []  # it comes after them all, and so does what comes after it
+            self.read = False
         else:
             self.read = True
             self.reads.append(past)

@@ -273,7 +273,7 @@ class Space:
             return None, ProtocolKind.UNWRITTEN
         if access.version is not None and access.version != versions - 1:
             return None, ProtocolKind.STALE
-        return state._replace(slots=_put(state.slots, which, (versions, read or access.mode is Mode.READ))), None
+        return state._replace(slots=_put(state.slots, which, (versions, access.mode is Mode.READ))), None
 
     def _can_end(self, state: State, work: Work) -> bool:
         if work.signal >= 0:

@@ -239,6 +239,11 @@ def unread(wrong: bool) -> Protocol:
     return protocol((0, [touch(X, WRITE), *sometimes(not wrong, touch(X, READ))]))
 
 
+def accumulated_after_the_last_read(wrong: bool) -> Protocol:
+    more = [touch(X, Mode.UPDATE), *sometimes(not wrong, touch(X, READ))]
+    return protocol((0, [touch(X, WRITE), touch(X, READ), *more]))
+
+
 def overwritten(wrong: bool) -> Protocol:
     return protocol((0, [touch(X, WRITE), *sometimes(not wrong, touch(X, READ)), touch(X, WRITE), touch(X, READ)]))
 
@@ -280,6 +285,7 @@ CASES: list[tuple[Case, Kind]] = [
     (leftover, Kind.LEFTOVER),
     (leftover_after_a_drop, Kind.LEFTOVER),
     (unread, Kind.UNREAD),
+    (accumulated_after_the_last_read, Kind.UNREAD),
     (overwritten, Kind.OVERWRITTEN),
     (unwritten, Kind.UNWRITTEN),
     (in_flight, Kind.IN_FLIGHT),
@@ -419,11 +425,31 @@ def refused() -> Iterator[tuple[str, Ops]]:
     yield "phase=-2 is below -1", [Wait(B, -2, 0)]
     yield r"count=1048576 is outside \[1, 1048575\]", [Arrive(Barrier("big", MAX_COUNT + 1))]
     yield r"count=0 is outside \[1, 1048575\]", [Arrive(B, 0)]
-    yield r"tx=-1 is outside \[0, 1048575\]", [Expect(B, -1)]
-    yield r"tx=-1 is outside \[0, 1048575\]", [load(X, Complete(B, -1))]
+    yield r"tx=-1 is outside \[1, 1048575\]", [Expect(B, -1)]
+    yield r"tx=0 is outside \[1, 1048575\]", [Expect(B, 0)]
+    yield r"tx=0 is outside \[1, 1048575\]", [load(X, Complete(B, 0))]
+    yield r"tx=-1 is outside \[0, 1048575\]", [Arrive(B, tx=-1)]
+    yield "number 1 of what it yields is no operation, but generator", [Arrive(B), (one for one in ())]  # type: ignore[list-item]
+    yield "is no operation, but Complete", [Complete(B, 16)]  # type: ignore[list-item]
+    yield "is no operation, but Touch", [Touch(X)]  # type: ignore[arg-type]
+    yield "is no operation, but Launch", [Launch(Agent("a", Access(X, READ)))]  # type: ignore[arg-type]
+    yield "is no operation, but Wait", [Wait(B, 0.5, 0)]  # type: ignore[arg-type]
+    yield "is no operation, but Wait", [Wait(B, 0, 2)]
+    yield "is no operation, but Arrive", [Arrive(Barrier("two\nlines", 1))]
+    yield "it has no waits by parity", [Arrive(hardware), Wait(hardware, 0, 0)]
+    yield "it has no bytes", [Expect(hardware, 16)]
+    yield "takes neither bytes nor drops", [Arrive(hardware, tx=16)]
+    yield "of CTA 0 is in bytes of CTA 1", [Arrive(Barrier("far", 1, storage=Slot("s", 1)))]
+    yield (
+        "old and new are in the same bytes and have no Init",
+        [
+            Arrive(Barrier("old", 1, storage=X)),
+            Arrive(Barrier("new", 1, storage=X)),
+        ],
+    )
     yield "no engine has that form", [load(X, Arrive(B, drop=True))]
     yield "no engine has that form", [load(X, Arrive(B, no_complete=True))]
-    yield "h is no mbarrier", [Inval(hardware)]
+    yield "h is no mbarrier: it has no init or inval", [Inval(hardware)]
 
 
 @pytest.mark.parametrize(("message", "operations"), list(refused()))

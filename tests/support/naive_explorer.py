@@ -111,7 +111,7 @@ def _do(world: World, thread: int, operation: Operation | Complete, place: int) 
                 return False
             if writes and not read:
                 return False
-            slot[:] = [versions + 1, False] if writes else [versions, read or access.mode is Mode.READ]
+            slot[:] = [versions + 1, False] if writes else [versions, access.mode is Mode.READ]
         case Arrive(barrier, count, tx):
             world.own[thread, barrier] = world.barriers[barrier][3]
             world.barriers[barrier][2] += tx

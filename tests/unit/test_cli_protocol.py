@@ -67,7 +67,7 @@ def test_the_seed_fails_and_the_rule_says_when(capsys: pytest.CaptureFixture[str
     assert main(["protocol", "seed-1cta", "--set", "epilogue_warps=1", "--set", "subtiles=1"]) == 1
     out = capsys.readouterr().out
     assert "fails; the first failing shape: k_blocks = 1, tiles = 2" in out
-    assert "fails iff k_blocks % stages != 0 and tiles >= 2 (fits 96 shapes, and 200 random ones)" in out
+    assert "fails iff k_blocks % stages != 0 and tiles >= 2 (fits 128 shapes, and 200 random ones)" in out
     assert "error wrong-phase: " in out
 
 
@@ -166,3 +166,161 @@ def test_mistakes_in_a_users_file(ring: str, name: str, text: str, capsys: pytes
     error = capsys.readouterr().err
     assert text in error
     assert error.count("\n") == 1
+
+
+WRAPS = """
+from tilesched.simulator.protocol.ops import Arrive, AwaitOwn, Barrier, BarrierKind, Init, Inval, Wait
+from tilesched.simulator.protocol.program import Protocol, thread
+
+
+def wraps(k_blocks, stages=3, at=256):
+    "The parity comes from a counter of 8 bits."
+    full = [Barrier(f"full[{s}]", 1) for s in range(stages)]
+    empty = [Barrier(f"empty[{s}]", 1) for s in range(stages)]
+
+    def produce():
+        for count in range(sum(k_blocks)):
+            s, phase = count % stages, count // stages
+            yield Wait(empty[s], phase - 1, (count % at // stages & 1) ^ 1)
+            yield Arrive(full[s])
+
+    def consume():
+        for count in range(sum(k_blocks)):
+            s, phase = count % stages, count // stages
+            yield Wait(full[s], phase, phase & 1)
+            yield Arrive(empty[s])
+
+    return Protocol("wraps", (thread("produce", produce()), thread("consume", consume())))
+
+
+def lives(k_blocks, stages=1, early=0):
+    "Barriers are made at the start and end at the end, as at the entry and exit of a kernel."
+    full, empty = Barrier("full", 1), Barrier("empty", 1)
+    sync = Barrier("bar.sync", 2, 0, BarrierKind.HARDWARE)
+    both = (Arrive(sync), AwaitOwn(sync))
+
+    def produce():
+        yield from (Init(full), Init(empty), *both)
+        for count in range(sum(k_blocks)):
+            yield Wait(empty, count - 1, (count & 1) ^ 1)
+            yield Arrive(full)
+        yield from () if early else both
+        yield from (Inval(full), Inval(empty))
+        yield from both if early else ()
+
+    def consume():
+        yield from both
+        for count in range(sum(k_blocks)):
+            yield Wait(full, count, count & 1)
+            yield Arrive(empty)
+        yield from both
+
+    return Protocol("lives", (thread("produce", produce()), thread("consume", consume())))
+"""
+
+
+def test_a_counter_that_wraps_is_found_beyond_the_recurrence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "wraps.py"
+    path.write_text(WRAPS)
+    assert main(["protocol", "--protocol", f"{path}:wraps"]) == 1
+    out = capsys.readouterr().out
+    assert "fails; a failing shape, perhaps not the smallest: k_blocks = 301, tiles = 1" in out
+    assert (
+        "but means phase 84" in out
+    )  # the first use after 256 of a stage: count 256 is phase 85, meant by its wait - 1
+    assert main(["protocol", "--protocol", f"{path}:wraps", "--set", "at=258"]) == 0  # a multiple of 2 * stages
+
+
+def test_barriers_that_are_made_and_end_are_decided_for_every_shape(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "lives.py"
+    path.write_text(WRAPS)
+    assert main(["protocol", "--protocol", f"{path}:lives"]) == 0
+    assert "clean: every k_blocks >= 1, every tile count" in capsys.readouterr().out
+    assert main(["protocol", "--protocol", f"{path}:lives", "--set", "early=1"]) == 1
+    assert "error dead-barrier: " in capsys.readouterr().out
+
+
+IRREGULAR = """
+from tilesched.simulator.protocol.ops import Access, Arrive, Barrier, Mode, Slot, Touch, Wait
+from tilesched.simulator.protocol.program import Protocol, thread
+
+
+def named(k_blocks, stages=1):
+    barrier = Barrier(f"b{sum(k_blocks)}", 1)
+    return Protocol("named", (thread("t", [Arrive(barrier), Wait(barrier, 0, 0)]),))
+
+
+def threads(k_blocks, stages=1):
+    return Protocol("threads", tuple(thread(f"t{n}", []) for n in range(len(k_blocks) + 1)))
+
+
+def slots(k_blocks, stages=1):
+    slot = Slot(f"C{len(k_blocks)}")
+    return Protocol("slots", (thread("t", [Touch(Access(slot, Mode.WRITE)), Touch(Access(slot, Mode.READ))]),))
+
+
+def prints(k_blocks, stages=1):
+    print("hello")
+    return Protocol("prints", (thread("t", []),))
+
+
+def forgotten(k_blocks, stages=1):
+    def role():
+        yield (one for one in ())  # `yield from`, without `from`
+    return Protocol("forgotten", (thread("t", role()),))
+
+
+def escapes(k_blocks, stages=1):
+    raise ValueError("\\x1b[31mred")
+
+
+kind = type
+"""
+
+
+@pytest.fixture
+def irregular(tmp_path: Path) -> Path:
+    path = tmp_path / "irregular.py"
+    path.write_text(IRREGULAR)
+    return path
+
+
+@pytest.mark.parametrize("name", ["named", "threads", "slots"])
+def test_shapes_that_cannot_be_compared_are_incomplete(
+    name: str, irregular: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["protocol", "--protocol", f"{irregular}:{name}"]) == 3
+    assert "incomplete undecided: " in capsys.readouterr().out
+    assert main(["protocol", "--protocol", f"{irregular}:{name}", "--k-blocks", "2", "--tiles", "2"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("forgotten", "number 0 of what it yields is no operation, but generator"),
+        ("escapes", r"ValueError: \x1b[31mred"),
+        ("kind", "is no function whose parameters are known"),
+    ],
+)
+def test_what_the_users_code_does_wrong_is_one_line(
+    name: str, message: str, irregular: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["protocol", "--protocol", f"{irregular}:{name}"]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_what_the_users_code_prints_is_not_in_the_report(irregular: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["protocol", "--protocol", f"{irregular}:prints", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["verdict"] == "clean"
+
+
+def test_a_rule_does_not_name_what_is_fixed(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--set", "stages=3", "--set", "epilogue_warps=1", "--set", "subtiles=1"]
+    assert main(["protocol", "seed-1cta", *arguments]) == 1
+    assert "fails iff k_blocks % 3 != 0 and tiles >= 2" in capsys.readouterr().out
