@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     if not 0 <= args.jobs <= _MAX_JOBS:
         raise InputError(f"jobs={args.jobs} is outside [0, {_MAX_JOBS}]")
     jobs = args.jobs or os.cpu_count() or 1
-    schedule = schedule_from_args(args)
+    schedule = schedule_from_args(args, jobs=jobs)
     check = None if args.protocol is None else _check_protocol(args, schedule)
     if args.heatmap is not None:
         from tilesched.viz.heatmap import draw_heatmap, require_writable

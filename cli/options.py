@@ -216,8 +216,11 @@ def options_from_args(args: argparse.Namespace) -> Options:
     )
 
 
-def schedule_from_args(args: argparse.Namespace) -> Schedule:
-    """The schedule that the options ask for. Raises InputError or NoScheduleError."""
+def schedule_from_args(args: argparse.Namespace, *, jobs: int = 1) -> Schedule:
+    """The schedule that the options ask for; a scheduler file runs in `jobs` processes if its form allows it.
+
+    Raises InputError or NoScheduleError.
+    """
     options = options_from_args(args)
     if args.scheduler_file is not None:
         from tilesched.verify.user_scheduler import run_user_scheduler
@@ -232,6 +235,7 @@ def schedule_from_args(args: argparse.Namespace) -> Schedule:
             num_ids=args.ids,
             clock=PhaseClock(args.phase_clock or PhaseClock.WAVE),
             time_limit_s=args.time_limit if args.time_limit is not None else 60,
+            jobs=jobs,
         )
     for name in ("ids", "phase_clock", "time_limit"):
         if getattr(args, name) is not None:

@@ -44,6 +44,12 @@ class Request:
     max_tiles: int
     """Tiles after which the function is taken to be endless."""
     time_limit_s: float
+    part: int = 0
+    parts: int = 1
+    """This process runs the part-th of so many equal shares of the workers, or of the ids where `num_ids` is given."""
+
+    def share(self, count: int) -> range:
+        return range(count * self.part // self.parts, count * (self.part + 1) // self.parts)
 
 
 @dataclass(frozen=True)
@@ -101,20 +107,23 @@ class _Run:
 
     def _linear(self, function: Callable[[int], Any]) -> Outcome:
         request = self.request
-        linear, quiet = 0, 0
-        while linear != request.num_ids and not (request.num_ids is None and quiet == request.quiet_ids):
+        if request.num_ids is None and request.part:  # where the ids end is only seen by going through them
+            return Outcome("ok")
+        ids = None if request.num_ids is None else request.share(request.num_ids)
+        linear, stop, quiet = (0, None, 0) if ids is None else (ids.start, ids.stop, 0)
+        while linear != stop and not (ids is None and quiet == request.quiet_ids):
             self.call = f"{request.function}({linear})"
             tile = self._guard(lambda: function(linear))  # noqa: B023 - called at once
             quiet = 0 if self._add(linear % request.num_workers, linear, tile) else quiet + 1
             linear += 1
-            self._check_tiles(f"a tile for {self.tiles} of the first {linear} ids")
+            self._check_tiles(f"a tile for {self.tiles} of the ids below {linear}")
         if request.num_ids is None:
             for column in self.rows.values():
                 del column[linear - quiet :]
         return Outcome("ok")
 
     def _generators(self, function: Callable[[int], Any]) -> Outcome:
-        for worker in range(self.request.num_workers):
+        for worker in self.request.share(self.request.num_workers):
             self.call = f"{self.request.function}({worker})"
             tiles = self._guard(lambda: iter(function(worker)))  # noqa: B023 - called at once
             position = 0

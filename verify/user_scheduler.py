@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -51,8 +52,11 @@ def run_user_scheduler(
     num_ids: int | None = None,
     clock: PhaseClock = PhaseClock.WAVE,
     time_limit_s: float = 60.0,
+    jobs: int = 1,
 ) -> TableSchedule:
     """The schedule of `path.py:function` on a problem.
+
+    `jobs`: processes that share the workers of the generator form, or the ids where `num_ids` is given.
 
     `num_ids`: ids that the kernel visits (linear form only); by default they end where the function has
     returned None for max(1024, 2 * (cluster tiles + workers)) ids in a row.
@@ -89,7 +93,7 @@ def run_user_scheduler(
         max_tiles=4 * (problem.clusters_m * problem.clusters_n + workers) + 1024,
         time_limit_s=time_limit_s,
     )
-    outcome, table = _run_child(request)
+    outcome, table = _run_children(request, jobs)
     _raise_for(outcome, reference)
     order = np.argsort(table["worker"], kind="stable")
     rows = np.bincount(table["worker"], minlength=workers)
@@ -112,6 +116,24 @@ def run_user_scheduler(
         n=table["n"][order],
         emitted=table["emitted"][order].astype(np.bool_),
     )
+
+
+def _run_children(request: Request, jobs: int) -> tuple[Outcome, dict[str, npt.NDArray[np.int64]]]:
+    """The first outcome that is not right, by ids or workers, or the rows of all processes in that order."""
+    if jobs == 1:
+        return _run_child(request)
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(jobs) as pool:
+        found = list(pool.map(_run_child, (replace(request, part=part, parts=jobs) for part in range(jobs))))
+    outcome = next((outcome for outcome, _ in found if outcome.status != "ok"), found[0][0])
+    if outcome.status != "ok":
+        return outcome, {}
+    table = {name: np.concatenate([rows[name] for _, rows in found]) for name in COLUMNS}
+    tiles = int(table["emitted"].sum())
+    if tiles > request.max_tiles:
+        return Outcome("endless", f"{request.function} has handed out {tiles} tiles, and has not ended"), {}
+    return outcome, table
 
 
 def _run_child(request: Request) -> tuple[Outcome, dict[str, npt.NDArray[np.int64]]]:

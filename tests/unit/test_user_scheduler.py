@@ -10,6 +10,7 @@ import pytest
 from tilesched.simulator.errors import InputError, NoScheduleError
 from tilesched.simulator.findings import Severity, Verdict
 from tilesched.simulator.problem import Problem
+from tilesched.simulator.schedule import TableSchedule
 from tilesched.simulator.schedulers import Options
 from tilesched.verify.schedule_report import CoverageKind, ScheduleReport, check_schedule
 from tilesched.verify.user_scheduler import UserKind, run_user_scheduler
@@ -189,3 +190,39 @@ def test_a_reference_that_leads_nowhere(reference: str) -> None:
     problem = Problem(m=1, n=1, k=1)
     with pytest.raises(InputError, match="scheduler-file="):
         run_user_scheduler(reference, problem, Options())
+
+
+def shared(tmp_path: Path, source: str, num_ids: int | None, jobs: int) -> TableSchedule:
+    path = tmp_path / "sched.py"
+    path.write_text(source)
+    problem = Problem(m=3, n=4, k=1, block_m=1, block_n=1, block_k=1)
+    options = Options(num_workers=2, panel_width=4)
+    return run_user_scheduler(f"{path}:f", problem, options, num_ids=num_ids, jobs=jobs)
+
+
+@pytest.mark.parametrize(
+    ("form", "num_ids"), [("linear, supplied", 15), ("linear, supplied", None), ("generator", None)]
+)
+def test_processes_share_the_work_and_find_the_same(tmp_path: Path, form: str, num_ids: int | None) -> None:
+    one, two = (shared(tmp_path, GOOD[form], num_ids, jobs) for jobs in (1, 2))
+    for column in ("offsets", "linear", "m", "n", "emitted"):
+        assert getattr(one, column).tolist() == getattr(two, column).tolist()
+    assert one.remarks == two.remarks
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("def f(i):\n    assert i not in (5, 9)\n    return divmod(i, 4)", r"f\(5\) raised AssertionError"),
+        ("def f(w):\n    for i in range(1040): yield 0, 0", "handed out 2080 tiles, and has not ended"),
+    ],
+)
+def test_of_several_processes_the_first_fault_is_told(tmp_path: Path, source: str, text: str) -> None:
+    with pytest.raises(NoScheduleError, match=text):
+        shared(tmp_path, source, 12, 2)
+
+
+def test_each_process_runs_its_share_alone(tmp_path: Path) -> None:
+    note = f"open({str(tmp_path / 'seen')!r}, 'a').write(str(w) + ' ')"
+    shared(tmp_path, f"def f(w):\n    {note}\n    yield from [(i // 4, i % 4) for i in range(w, 12, 2)]", None, 2)
+    assert sorted((tmp_path / "seen").read_text().split()) == ["0", "1"]
