@@ -6,9 +6,10 @@ rule finder under the names in DERIVED.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from random import Random
 from typing import Any
 
@@ -71,15 +72,19 @@ class ShapeRule:
 
 
 def shape_rules(sweep: Sweep, build: Builder, executor: Executor) -> list[ShapeRule]:
-    """The rules of each scheduler and raster order of a sweep, for each kind of error and for any."""
-    table = sweep.table
+    """The rules of each scheduler and chosen raster order of a sweep, for each kind of error and for any."""
+    table, axes = sweep.table, sweep.space.axes
     judged = _judged(table)
     rules: list[ShapeRule] = []
-    for scheduler, raster in dict.fromkeys(zip(table["scheduler"].tolist(), table["raster"].tolist(), strict=True)):
-        rows = np.flatnonzero(judged & (table["scheduler"] == scheduler) & (table["raster"] == raster))
-        if rows.size:
-            group = {name: column[rows] for name, column in table.items()}
-            rules += _group_rules(sweep.space, group, rows, _Samples(sweep, build, executor, scheduler, raster))
+    for scheduler, raster in product(axes["scheduler"], axes.get("raster", (None,))):
+        rows = judged & (table["scheduler"] == scheduler)
+        fixed = {"scheduler": scheduler}
+        if raster is not None:
+            rows &= table["raster"] == str(raster)
+            fixed["raster"] = raster
+        if rows.any():
+            samples = _Samples(sweep.space, partial(executor, partial(evaluate, build)), fixed, int(rows.sum()))
+            rules += _group_rules(table, np.flatnonzero(rows), samples)
     return rules
 
 
@@ -89,33 +94,38 @@ def smallest(table: Table, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]
     return rows[np.lexsort((table["workers"][rows], table["panel_width"][rows], np.maximum(m, n), m * n))]
 
 
-def _group_rules(space: Space, group: Table, rows: npt.NDArray[np.int64], samples: _Samples) -> Iterator[ShapeRule]:
+def _group_rules(table: Table, rows: npt.NDArray[np.int64], samples: _Samples) -> Iterator[ShapeRule]:
+    group = {name: column[rows] for name, column in table.items()}
     kinds = [kind for kind in dict.fromkeys("+".join(group["kinds"].tolist()).split("+")) if kind]
-    names = list(dict.fromkeys(name for axis in space.axes for name in _AXES.get(axis, (axis,))))
     for kind in kinds if len(kinds) < 2 else [*kinds, ANY]:
-        failed = _fails(group, kind)
-        first = _cases(group, names, kind)
+        first = _cases(group, samples.names, kind)
         if samples.beyond:
-            report = explain_failures(first, (_cases(more, names, kind) for more in samples.tables()), DERIVED)
+            later = (_cases(sample, samples.names, kind) for sample in samples.tables())
+            report = explain_failures(first, later, DERIVED)
         else:
             rule = find_rule(first, DERIVED)
             report = RuleReport(rule, rule, len(first), 0)
-        scheduler, raster = str(group["scheduler"][0]), str(group["raster"][0])
-        yield ShapeRule(scheduler, raster, kind, report, smallest(samples.whole, rows[failed]))
+        raster = str(samples.fixed.get("raster", ""))
+        failing = smallest(table, rows[_fails(group, kind)])
+        yield ShapeRule(samples.fixed["scheduler"], raster, kind, report, failing)
 
 
 class _Samples:
-    """Random shapes of one scheduler and raster order, with longer ranges; each table is made when it is asked for."""
+    """Random shapes of one scheduler and raster order, with longer ranges; each table is made when it is asked for.
 
-    def __init__(self, sweep: Sweep, build: Builder, executor: Executor, scheduler: str, raster: str) -> None:
-        self.whole = sweep.table
-        self._space, self._run = sweep.space, partial(executor, partial(evaluate, build))
-        self._fixed: dict[str, Any] = {"scheduler": scheduler}
-        if "raster" in sweep.space.axes:
-            self._fixed["raster"] = next(one for one in sweep.space.axes["raster"] if str(one) == raster)
+    `names`: the parameters that vary, as rules name them. `beyond`: whether any range can be made longer.
+    """
+
+    def __init__(
+        self, space: Space, run: Callable[[Iterable[Any]], Iterator[Table]], fixed: dict[str, Any], first: int
+    ) -> None:
+        self.names = list(dict.fromkeys(name for axis in space.axes for name in _AXES.get(axis, (axis,))))
+        self.beyond = any(isinstance(values, range) and len(values) > 1 for values in space.axes.values())
+        self.fixed = fixed
+        self._space, self._run = space, run
+        self._size = first + first // 10 + min(_MORE, 10 * first)
         self._draw = Random(_SEED)
         self._made: list[Table] = []
-        self.beyond = any(isinstance(values, range) and len(values) > 1 for values in sweep.space.axes.values())
 
     def tables(self) -> Iterator[Table]:
         """At most _SAMPLES, the same ones each time."""
@@ -125,10 +135,8 @@ class _Samples:
             yield self._made[number]
 
     def _make(self) -> Table:
-        first = self.whole["index"].size
-        count = first + first // 10 + min(_MORE, 10 * first)
-        shapes = [(place, {**self._space.random(self._draw, _REACH), **self._fixed}) for place in range(count)]
-        table = join(list(self._run(shapes[at : at + _BATCH] for at in range(0, count, _BATCH))))
+        shapes = [(at, {**self._space.random(self._draw, _REACH), **self.fixed}) for at in range(self._size)]
+        table = join(list(self._run(shapes[at : at + _BATCH] for at in range(0, self._size, _BATCH))))
         return {name: column[_judged(table)] for name, column in table.items()}
 
 

@@ -214,6 +214,16 @@ def test_each_raster_order_has_rules_of_its_own() -> None:
     assert [rule.raster for rule in found] == ["panel-n", "panel-m"]
 
 
+def test_each_scheduler_has_a_sample_of_its_own_size() -> None:
+    names = ("tilelang.persistent", "tilelang.manual_1cta", "triton.grouped_persistent")
+    found = shape_rules(
+        sweep(space(names, range(1, 5), range(1, 5), (1, 2), panel_width=(3,))), build_registered, in_process
+    )
+    assert {rule.scheduler for rule in found} == {"tilelang.manual_1cta"}
+    missing = next(rule.report for rule in found if rule.kind == "missing")
+    assert (missing.fitted, missing.tested) == (32, 32 + 3 + 320)
+
+
 # The command.
 
 SWEEP = ["sweep", "--block-m", "1", "--block-n", "1"]
