@@ -33,6 +33,7 @@ from .sweep_format import exit_code, render, require_table_path, write_table
 __all__ = ["add_arguments", "run"]
 
 _MAX_SHAPES = 1_000_000
+_MAX_SPACE = 2**62  # shapes have 64-bit numbers
 _MAX_LIST = 100_000  # values of one list
 _SMALL = 2_000  # shapes, up to which starting processes takes longer than judging
 _FLAGS = {
@@ -171,7 +172,10 @@ def _space(args: argparse.Namespace) -> Space:
     for name, flag in _FLAGS.items():
         if getattr(args, name):
             axes[name] = values(flag, getattr(args, name))
-    return Space({**axes, **dict(map(_setting, args.set))})
+    space = Space({**axes, **dict(map(_setting, args.set))})
+    if space.size > _MAX_SPACE:
+        raise InputError(f"shapes={space.size} is outside [1, {_MAX_SPACE}]")
+    return space
 
 
 def _schedulers(args: argparse.Namespace) -> Sequence[str]:

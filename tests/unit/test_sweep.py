@@ -327,6 +327,7 @@ MISTAKES = {
     "step 0": (["--m", "1:5:0", "--n", "1"], "m=0 is outside"),
     "too large": (["--m", "1:9999999999", "--n", "1"], "m=9999999999 is outside"),
     "a long list": (["--m", "1:99999,1:99999", "--n", "1"], "lists more than 100000 values"),
+    "too many shapes": (["--m", f"1:{2**31 - 1}", "--n", f"1:{2**31 - 1}", "--sms", "1:9"], "shapes="),
     "two devices": (["--m", "1", "--n", "1", "--sms", "1", "--device", "h100"], "exclude each other"),
     "unknown device": (["--m", "1", "--n", "1", "--device", "h1000"], "device='h1000' is unknown"),
     "unknown scheduler": (["--m", "1", "--n", "1", "--scheduler", "all,x"], "scheduler='all' is unknown"),
