@@ -17,11 +17,12 @@ from tilesched.verify.safe_shapes import ANY, DERIVED, ShapeRule, smallest
 from tilesched.verify.shapes import REFUSED, UNDECIDED, Table
 from tilesched.verify.sweep import Sweep
 
-__all__ = ["exit_code", "render", "require_table_path", "write_table"]
+__all__ = ["FLAGS", "exit_code", "render", "require_table_path", "write_table"]
 
 SCHEMA, TABLE_SCHEMA = "tilesched/sweep/1", "tilesched/sweep-table/1"
 _LISTED = 20  # failing shapes
-_FLAGS = {"sm_count": "sms", "panel_width": "swizzle", "num_workers": "workers"}
+FLAGS = {"sm_count": "sms", "panel_width": "swizzle", "num_workers": "workers"}
+"""Flags of the command that do not have the name of their axis."""
 
 
 def exit_code(sweep: Sweep) -> Verdict:
@@ -61,7 +62,7 @@ _APART = (REFUSED, UNDECIDED)
 
 
 def _axes(sweep: Sweep) -> str:
-    return ", ".join(f"{_FLAGS.get(name, name)} {_values(one)}" for name, one in _varied(sweep).items()) or "one shape"
+    return ", ".join(f"{FLAGS.get(name, name)} {_values(one)}" for name, one in _varied(sweep).items()) or "one shape"
 
 
 def _varied(sweep: Sweep) -> dict[str, Sequence[Any]]:
@@ -87,18 +88,18 @@ def _rule_lines(sweep: Sweep, rule: ShapeRule) -> list[str]:
     report = rule.report
     of = f"{rule.scheduler}{' ' + rule.raster if len(sweep.space.axes.get('raster', ())) > 1 else ''}"
     lines = [f"  {of}: {rule.kind}"]
-    support = f"{rule.failing.size} of {report.fitted} shapes fail"
+    fails = f"{rule.failing.size} of the sweep's fail"
     if report.rule is not None:
         used = [f"{name} = {text}" for name, text in DERIVED.items() if name in report.rule.text]
         lines.append(f"    iff {report.rule.text}")
         lines += [f"    where {one}" for one in used]
         tested = f"and each of {report.tested} random ones, up to 3 times as far" if report.tested else _UNTESTED
-        lines.append(f"    fits all {report.fitted} shapes, {rule.failing.size} of which fail, {tested}")
+        lines.append(f"    fits all {report.fitted} shapes that it was made from ({fails}), {tested}")
     elif report.candidate is not None:
         lines.append(f"    no rule is stated: {report.candidate.text} fits {report.fitted} shapes, but not")
         lines.append(f"    {', '.join(f'{name}={value}' for name, value in (report.counterexample or {}).items())}")
     else:
-        lines.append(f"    no short rule fits; {support}")
+        lines.append(f"    no short rule fits; {fails}")
     shown = rule.failing[: 1 if report.rule is not None else 5]
     lines += [f"    {'smallest' if not at else 'then'}: {_command(sweep, int(row))}" for at, row in enumerate(shown)]
     return lines
@@ -120,7 +121,7 @@ def _command(sweep: Sweep, row: int) -> str:
             words.append(f"--scheduler{'-file' if '.py:' in value else ''} {value}")
         elif name not in ("k", "block_k") or len(sweep.space.axes["k"]) > 1:
             text = "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
-            words.append(f"--{_FLAGS.get(name, name).replace('_', '-')} {text}")
+            words.append(f"--{FLAGS.get(name, name).replace('_', '-')} {text}")
     return f"tilesched-sim {' '.join(words)}"
 
 
