@@ -28,7 +28,7 @@ from tilesched.verify.sweep import Stopped, Sweep, run_sweep
 
 from .options import DEFAULT_DEVICE, add_format_arguments, cluster, integer
 from .progress import progress_bar
-from .sweep_format import exit_code, render, require_table_path, write_table
+from .sweep_format import FLAGS, exit_code, render, require_table_path, write_table
 
 __all__ = ["add_arguments", "run"]
 
@@ -36,11 +36,7 @@ _MAX_SHAPES = 1_000_000
 _MAX_SPACE = 2**62  # shapes have 64-bit numbers
 _MAX_LIST = 100_000  # values of one list
 _SMALL = 2_000  # shapes, up to which starting processes takes longer than judging
-_FLAGS = {
-    "panel_width": "swizzle",
-    "num_workers": "workers",
-    "launched": "launched",
-}  # options with a flag of their own
+_OWN_FLAG = ("panel_width", "num_workers", "launched", "raster")  # options that are not given by --set
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -169,9 +165,9 @@ def _space(args: argparse.Namespace) -> Space:
         axes["cluster"] = _each("cluster", args.cluster, cluster)
     if args.raster:
         axes["raster"] = _each("raster", args.raster, RasterOrder.parse)
-    for name, flag in _FLAGS.items():
+    for name in ("panel_width", "num_workers", "launched"):
         if getattr(args, name):
-            axes[name] = values(flag, getattr(args, name))
+            axes[name] = values(FLAGS.get(name, name), getattr(args, name))
     space = Space({**axes, **dict(map(_setting, args.set))})
     if space.size > _MAX_SPACE:
         raise InputError(f"shapes={space.size} is outside [1, {_MAX_SPACE}]")
@@ -196,7 +192,7 @@ def _sm_counts(args: argparse.Namespace) -> Sequence[int]:
 
 def _setting(text: str) -> tuple[str, Sequence[int]]:
     name, _, given = text.partition("=")
-    known = [field.name for field in fields(Options) if field.name not in (*_FLAGS, "raster")]
+    known = [field.name for field in fields(Options) if field.name not in _OWN_FLAG]
     if name not in known:
         raise InputError(f"set={text[:60]!r} is not NAME=VALUES with NAME of: {', '.join(known) or '(none)'}")
     return name, values(name, given)
