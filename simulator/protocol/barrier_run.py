@@ -28,7 +28,7 @@ class Contribution:
 
     @property
     def expects(self) -> bool:
-        return isinstance(self.operation, (Arrive, Expect)) and self.operation.tx > 0
+        return self.operation.tx > 0 and not isinstance(self.operation, Complete)
 
     @property
     def must_not_complete(self) -> bool:
@@ -58,7 +58,7 @@ class BarrierRun:
             return True
         if phases > len(self.made_by):
             return False
-        return all(one.stamp is not None and reached(clock, [one.stamp]) for one in self.made_by[phases - 1])
+        return all(one.stamp is not None and reached(clock, (one.stamp,)) for one in self.made_by[phases - 1])
 
     # -- waits ----------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,11 @@ Stamp: TypeAlias = tuple[int, int]
 
 def reached(clock: Clock, stamps: Iterable[Stamp]) -> bool:
     """Whether any of the stamps, each of which is enough, is sure to be past."""
-    return any(clock[component] >= value for component, value in stamps)
+    # Asked more often than anything else, and `any` of a generator takes twice as long.
+    for component, value in stamps:  # noqa: SIM110
+        if clock[component] >= value:
+            return True
+    return False
 
 
 def merge(clock: Clock, other: Clock) -> None:

@@ -46,9 +46,9 @@ class Lifetimes:
 
     def begin(self, barrier: Barrier, who: str, clock: Clock) -> None:
         """Its begin alone: a wait that has not passed yet needs the object, too."""
-        if barrier in self.made and not self._past(self.inits.get(barrier), clock):
+        if self.made and barrier in self.made and not self._past(self.inits.get(barrier), clock):
             self._dead(barrier, f"{who} can use {barrier.name} before its mbarrier.init")
-        if barrier in self.invals:
+        if self.invals and barrier in self.invals:
             self._dead(barrier, f"{who} can use {barrier.name} after its mbarrier.inval")
 
     def init(self, barrier: Barrier, who: str, clock: Clock, stamp: Stamp, before: Iterable[Past]) -> None:

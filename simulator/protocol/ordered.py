@@ -17,6 +17,7 @@ from .kinds import ProtocolKind
 from .lifetime import Lifetimes
 from .mbarrier import Fault, Mbarrier
 from .ops import (
+    Access,
     Agent,
     Arrive,
     AwaitOwn,
@@ -38,7 +39,7 @@ from .program import Protocol
 from .slot_run import Past, SlotRun
 from .stuck import stuck_threads
 
-__all__ = ["Run", "check_ordered"]
+__all__ = ["Run", "Use", "check_ordered"]
 
 
 def check_ordered(protocol: Protocol) -> list[Finding]:
@@ -51,13 +52,19 @@ def check_ordered(protocol: Protocol) -> list[Finding]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Use:
+class Use:
     """A use of a CTA's memory that must be over before the CTA ends."""
 
     cta: int
     kind: ProtocolKind
-    what: str
+    who: str
+    what: Operation | Signal | Access
     stamps: list[Stamp]
+
+    def __str__(self) -> str:
+        if isinstance(self.what, Access):
+            return f"{self.who} {self.what.mode.value} {self.what.slot.name}"
+        return f"{self.who}: {type(self.what).__name__.lower()}"
 
 
 class Run:
@@ -83,15 +90,23 @@ class Run:
         self.lives = Lifetimes(protocol, self.report)
         self.clocks: list[Clock] = [[0] * (first + len(self.queues)) for _ in self.threads]
         self.at = [0] * len(self.threads)
+        self.blocked: dict[int, tuple[BarrierRun, int]] = {}  # by thread, what it waits for and in which phase
         self.own: dict[tuple[int, Barrier], int] = {}
         self.groups: dict[tuple[int, str], list[list[Stamp]]] = {}
-        self.uses: list[_Use] = []
+        self.uses: list[Use] = []
         self.findings: dict[tuple[ProtocolKind, str], Finding] = {}
 
     def go(self) -> None:
         """Let every thread go as far as it can. Raises Fault at an undefined step, which is a finding by then."""
         while any(self._advance(thread) for thread in range(len(self.threads))):
             pass
+
+    def clocks_by_cta(self) -> dict[int, list[Clock]]:
+        """The clocks of the threads of each CTA that has any."""
+        clocks: dict[int, list[Clock]] = {}
+        for who, clock in zip(self.threads, self.clocks, strict=True):
+            clocks.setdefault(who.cta, []).append(clock)
+        return clocks
 
     def judge(self) -> list[Finding]:
         """Run to the end, a deadlock or a fault, and look at what that leaves."""
@@ -119,6 +134,11 @@ class Run:
 
     def _advance(self, thread: int) -> bool:
         """Run a thread as far as it goes; whether it went at all."""
+        if thread in self.blocked:
+            barrier, phase = self.blocked[thread]
+            if barrier.value.phase <= phase:
+                return False
+            del self.blocked[thread]
         operations = self.threads[thread].operations
         begin = self.at[thread]
         while self.at[thread] < len(operations) and self._step(thread, operations[self.at[thread]]):
@@ -186,14 +206,14 @@ class Run:
     def _wait(self, clock: Clock, who: str, stamp: Stamp, barrier: Barrier, phase: int, parity: int | None) -> bool:
         self.lives.begin(barrier, who, clock)  # before the wait tells of what came before the end of the phase
         if not self.barriers[barrier].wait(clock, who, stamp, phase, parity):
+            self.blocked[stamp[0]] = self.barriers[barrier], phase
             return False
         self.lives.passed(barrier, who, stamp)
         return True
 
     def _use_outside(self, home: int, cta: int, who: str, operation: Operation | Signal, stamps: list[Stamp]) -> None:
         if cta != home:
-            what = f"{who}: {type(operation).__name__.lower()}"
-            self.uses.append(_Use(cta, ProtocolKind.PEER_EXIT, what, stamps))
+            self.uses.append(Use(cta, ProtocolKind.PEER_EXIT, who, operation, stamps))
 
     # -- engines --------------------------------------------------------------------------------------------------
 
@@ -214,7 +234,7 @@ class Run:
         self._access([Past(who, access, stamps, begun, agent) for access in agent.accesses], clock)
         for access in agent.accesses:
             kind = ProtocolKind.IN_FLIGHT if access.slot.cta == home else ProtocolKind.PEER_EXIT
-            self.uses.append(_Use(access.slot.cta, kind, f"{who} {access.mode.value} {access.slot.name}", stamps))
+            self.uses.append(Use(access.slot.cta, kind, who, access, stamps))
         if agent.queue is not None:
             clock[self.queues[thread, agent.queue]] += 1  # signals come after the agent's end
         for signal in agent.signals:
@@ -261,7 +281,7 @@ class Run:
                 state.check_begun()
         for slot in self.slots.values():
             slot.check_read(self.report)
+        clocks = self.clocks_by_cta()
         for use in self.uses:
-            clocks = [self.clocks[thread] for thread, who in enumerate(self.threads) if who.cta == use.cta]
-            if clocks and not any(reached(clock, use.stamps) for clock in clocks):
-                self.report(use.kind, f"CTA{use.cta}", f"CTA {use.cta} can have ended when {use.what}")
+            if use.cta in clocks and not any(reached(clock, use.stamps) for clock in clocks[use.cta]):
+                self.report(use.kind, f"CTA{use.cta}", f"CTA {use.cta} can have ended when {use}")

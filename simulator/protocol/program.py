@@ -10,7 +10,7 @@ from itertools import islice
 
 from ..errors import InputError
 from .mbarrier import MAX_COUNT
-from .operation_types import is_operation
+from .operation_types import OperationTypes
 from .ops import (
     Agent,
     Arrive,
@@ -64,8 +64,9 @@ class Protocol:
         total = sum(len(item.operations) for item in self.threads)
         if total > MAX_OPERATIONS:
             raise InputError(f"operations={total} is outside [0, {MAX_OPERATIONS}]")
+        types = OperationTypes()
         for item in self.threads:
-            _check_thread(item)
+            _check_thread(item, types)
         names: dict[tuple[str, int], Barrier] = {}
         for barrier in self.barriers:
             if not 1 <= barrier.count <= MAX_COUNT:
@@ -116,11 +117,11 @@ class Protocol:
         return tuple(found)
 
 
-def _check_thread(who: Thread) -> None:
+def _check_thread(who: Thread, types: OperationTypes) -> None:
     """Raise InputError for what is no operation, and for an operation that has no meaning."""
     arrived = set[Barrier]()
     for place, operation in enumerate(who.operations):
-        if not is_operation(operation):
+        if not types.is_operation(operation):
             shown = f"{type(operation).__name__} {reprlib.repr(operation)}"
             raise InputError(f"{who}: number {place} of what it yields is no operation, but {shown}")
         match operation:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from .barrier_run import BarrierRun
-from .clocks import Stamp
+from .clocks import Stamp, reached
 from .mbarrier import Fault
 from .ops import Access, AwaitOwn, Barrier, Launch, Operation, Slot, Touch, Wait
-from .ordered import Run
+from .ordered import Run, Use
 from .program import Protocol, Thread
 from .slot_run import Past
 
@@ -93,7 +93,7 @@ def _shifted(operation: Operation, phases: dict[Barrier, int], versions: dict[Sl
     match operation:
         case Wait(barrier, phase, parity):
             by = phases.get(barrier, 0)
-            return replace(operation, phase=phase + by, parity=parity ^ (by & 1))
+            return replace(operation, phase=phase + by, parity=parity ^ (by & 1)) if by else operation
         case Touch(access):
             return Touch(_shifted_access(access, versions))
         case Launch(agent):
@@ -103,9 +103,8 @@ def _shifted(operation: Operation, phases: dict[Barrier, int], versions: dict[Sl
 
 
 def _shifted_access(access: Access, versions: dict[Slot, int]) -> Access:
-    if access.version is None:
-        return access
-    return replace(access, version=access.version + versions.get(access.slot, 0))
+    by = versions.get(access.slot, 0)
+    return access if access.version is None or not by else replace(access, version=access.version + by)
 
 
 class _Writer:
@@ -120,6 +119,16 @@ class _Writer:
         self.asked: list[list[int]] | None = None  # by component, sorted; None while they are gathered
         self.gathered: list[set[int]] = [set() for _ in range(self.components)]
         self.shared: dict[int, int] = {}
+        self.uses = self.open_uses()
+
+    def open_uses(self) -> list[Use]:
+        """The uses of a CTA's memory that no thread of the CTA is sure to come after yet: the end of those that one is
+        sure to come after is settled, whatever follows."""
+        seen = {
+            cta: [max(values) for values in zip(*clocks, strict=True)]
+            for cta, clocks in self.run.clocks_by_cta().items()
+        }
+        return [use for use in self.run.uses if use.cta not in seen or not reached(seen[use.cta], use.stamps)]
 
     def state(self) -> State:
         for state in self.run.barriers.values():
@@ -162,15 +171,9 @@ class _Writer:
             (slot.read, slot.versions > 0, self.pasts(slot.writes), self.pasts(slot.reads))
             for slot in run.slots.values()
         )
-        left = (use for use in run.uses if not self.over(use.cta, use.stamps))
-        uses = tuple(sorted({(use.cta, use.kind, self.stamps(use.stamps)) for use in left}, key=repr))
+        uses = tuple(sorted({(use.cta, use.kind, self.stamps(use.stamps)) for use in self.uses}, key=repr))
         clocks = tuple(self.clock(clock) for clock in run.clocks)
         return clocks, tuple(self.barrier(barrier) for barrier in run.barriers), groups, slots, uses, self.lives()
-
-    def over(self, cta: int, stamps: list[Stamp]) -> bool:
-        """Whether a thread of the CTA is sure to come after a use: then its end is, whatever follows."""
-        clocks = [clock for clock, who in zip(self.run.clocks, self.run.threads, strict=True) if who.cta == cta]
-        return any(clock[component] >= value for clock in clocks for component, value in stamps)
 
     def barrier(self, barrier: Barrier) -> State:
         state = self.run.barriers[barrier]
