@@ -7,6 +7,7 @@ in each of those tiles the state at k-block K is that at k-block K + period, so 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -79,7 +80,7 @@ def decide(family: Family, *, k_blocks: int | None, tiles: int | None, stages: i
         fixed = _any_tiles(shapes, k, max_tiles) if tiles is None else shapes.fixed(k, tiles)
         if not isinstance(fixed, Certificate):
             return _verdict(certificates, fixed)
-        if _k_repeats(shapes, fixed, stages):
+        if _k_repeats(shapes, fixed, stages) and _tiles_are_apart(shapes, fixed, stages):
             left.discard(k % stages)
             fixed = replace(fixed, period=stages)
         certificates.append(fixed)
@@ -181,3 +182,25 @@ def _k_repeats(family: _Shapes, fixed: Certificate, period: int) -> bool:
             if not go_on_alike(longer, first, longest, second):
                 return False
     return True
+
+
+_APART_TILES = 3  # first tiles that are made longer one by one and all together
+
+
+def _tiles_are_apart(family: _Shapes, fixed: Certificate, period: int) -> bool:
+    """Whether a tile's operations depend on its own k-blocks: tiles that are longer together then add what each adds
+    alone. A family that takes, say, the least of all tiles' k-blocks never showed what longer tiles do."""
+    tiles = min(fixed.tiles_to, _APART_TILES)
+    lengths = [(fixed.k_blocks,) * tiles, (fixed.k_blocks + period,) * tiles]
+    alone = [(*lengths[0][:tile], lengths[1][tile], *lengths[0][tile + 1 :]) for tile in range(tiles)]
+    base, together = (_operations(family(shape)) for shape in lengths)
+    added = Counter[tuple[int, type]]()
+    for shape in alone:
+        operations = _operations(family(shape))
+        added.update({key: operations[key] - base[key] for key in base.keys() | operations.keys()})
+    return all(together[key] - base[key] == added[key] for key in base.keys() | together.keys() | added.keys())
+
+
+def _operations(protocol: Protocol) -> Counter[tuple[int, type]]:
+    """How many operations of each type each thread has."""
+    return Counter((number, type(one)) for number, who in enumerate(protocol.threads) for one in who.operations)

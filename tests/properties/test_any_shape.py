@@ -156,6 +156,16 @@ def test_a_family_without_recurrence_is_incomplete() -> None:
     assert not verdict.complete
 
 
+@pytest.mark.parametrize("least", [min, max])
+def test_tiles_that_depend_on_each_others_k_blocks_are_incomplete(least: Callable[..., int]) -> None:
+    """If every tile has the least k-blocks of all, no tile that is longer alone shows what longer tiles do."""
+    good = rings(2)["right"]
+    verdict = decide(lambda ks: good((least(ks, default=0),) * len(ks)), k_blocks=None, tiles=None, stages=2)
+    assert verdict.failure is None
+    assert not verdict.complete
+    assert decide(good, k_blocks=None, tiles=None, stages=2).complete
+
+
 @given(st.integers(1, 3), st.lists(st.integers(0, 2), min_size=8, max_size=8))
 def test_a_certificate_is_never_wrong_about_a_random_ring(stages: int, factors: list[int]) -> None:
     """Stage and parity from any small combination of running count, tile and k: mostly wrong, sometimes right."""
