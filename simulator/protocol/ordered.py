@@ -67,10 +67,28 @@ class Use:
         return f"{self.who}: {type(self.what).__name__.lower()}"
 
 
+class _Findings:
+    """The first finding of each kind about each barrier or slot. An object of its own, so that barriers that report to
+    it do not keep their run: runs are large, and in a cycle they would stay until the next collection."""
+
+    def __init__(self) -> None:
+        self._first: dict[tuple[ProtocolKind, str], Finding] = {}
+
+    def report(self, kind: ProtocolKind, about: str, message: str, **facts: object) -> None:
+        """Keep the first finding of a kind about a barrier or slot."""
+        self._first.setdefault((kind, about), Finding(kind=kind, message=message, facts={"about": about, **facts}))
+
+    def all(self) -> list[Finding]:
+        """In the order in which they were found."""
+        return list(self._first.values())
+
+
 class Run:
     """A run, and all that it knows; `recur` compares the moments of runs."""
 
     def __init__(self, protocol: Protocol) -> None:
+        self._findings = _Findings()
+        self.report = self._findings.report
         self.threads = protocol.threads
         self.names = [str(who) for who in self.threads]
         self.barriers = {
@@ -94,7 +112,11 @@ class Run:
         self.own: dict[tuple[int, Barrier], int] = {}
         self.groups: dict[tuple[int, str], list[list[Stamp]]] = {}
         self.uses: list[Use] = []
-        self.findings: dict[tuple[ProtocolKind, str], Finding] = {}
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What is wrong so far."""
+        return self._findings.all()
 
     def go(self) -> None:
         """Let every thread go as far as it can. Raises Fault at an undefined step, which is a finding by then."""
@@ -114,7 +136,7 @@ class Run:
             self.go()
         except Fault:
             self.check_laps()
-            return list(self.findings.values())  # what comes after an undefined step means nothing
+            return self.findings  # what comes after an undefined step means nothing
         stuck = [thread for thread, who in enumerate(self.threads) if self.at[thread] < len(who.operations)]
         if stuck:
             self._deadlock(stuck)
@@ -124,11 +146,7 @@ class Run:
         self.check_laps()
         if not stuck:
             self._check_ends()
-        return list(self.findings.values())
-
-    def report(self, kind: ProtocolKind, about: str, message: str, **facts: object) -> None:
-        """Keep the first finding of a kind about a barrier or slot."""
-        self.findings.setdefault((kind, about), Finding(kind=kind, message=message, facts={"about": about, **facts}))
+        return self.findings
 
     # -- one thread -----------------------------------------------------------------------------------------------
 
