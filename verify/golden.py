@@ -2,6 +2,7 @@
 
 A vector is {"scheduler", "params", "workers", ...}: the scheduler's name (ours or an alias), its parameters
 (likewise), and per worker the ordered [m, n]. Optional: `cta_tiles` (per CTA), `ghosts`, `lost` (CTA tiles).
+Those of originals have the entries that `Original.entry` names, and whatever else the original decides (its grid).
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from reprlib import repr as shorten
 import numpy as np
 
 from tilesched.simulator.errors import InputError, TileschedError
+from tilesched.simulator.originals import ORIGINALS
 from tilesched.simulator.problem import Problem
 from tilesched.simulator.raster import RasterOrder
 from tilesched.simulator.schedule import Schedule, cta_tiles
 from tilesched.simulator.schedulers import Options, SchedulerSpec, get
 
 from .coverage import check_coverage
+from .listings import check_listing
 
 __all__ = ["VectorResult", "VectorStatus", "check_vectors"]
 
@@ -65,11 +68,14 @@ def _check(index: int, vector: object) -> VectorResult:
     if not isinstance(name, str) or not isinstance(params, dict) or "workers" not in vector:
         raise InputError(f"vector {index} lacks one of scheduler (text), params (object), workers (list)")
     try:
-        spec = get(name)
+        spec = None if name in ORIGINALS else get(name)
     except InputError:
         return VectorResult(index, name, VectorStatus.UNKNOWN)
     try:
-        difference = _difference(spec, build_vector(spec, params), vector)
+        if spec is None:
+            difference = check_listing(ORIGINALS[name], params, vector)
+        else:
+            difference = _difference(spec, build_vector(spec, params), vector)
     except TileschedError as error:
         difference = f"cannot be built: {error}"
     return VectorResult(index, name, VectorStatus.MISMATCH if difference else VectorStatus.MATCH, difference)
