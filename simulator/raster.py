@@ -1,8 +1,8 @@
 """Raster orders: linear ids to tile coordinates over panels, and back.
 
 One grid axis is cut into panels; inside a panel the id runs across the panel first, then along the other
-axis. The last panel of a width that does not divide the axis is narrower, never padded. Source:
-TileLang `tile_schedule.py` at a35008a42 (the arithmetic of #2441 is the same), docs/schedulers.md.
+axis. The last panel of a width that does not divide the axis is narrower (TileLang `tile_schedule.py` at a35008a42,
+the arithmetic of #2441 is the same) or padded to the width of the others (the loops before it): docs/schedulers.md.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from .errors import InputError
 
-__all__ = ["IntArray", "RasterOrder", "panel_decode", "panel_encode"]
+__all__ = ["IntArray", "RasterOrder", "padded_decode", "panel_decode", "panel_encode"]
 
 IntArray: TypeAlias = npt.NDArray[np.signedinteger[Any]]
 
@@ -63,6 +63,21 @@ def panel_decode(
     offset = linear - panel * panel_ids
     fast = offset // width
     slow = offset - fast * width + panel * panel_width
+    return (fast, slow) if order is RasterOrder.PANEL_N else (slow, fast)
+
+
+def padded_decode(
+    linear: IntArray, along: int, panel_width: int, order: RasterOrder, num_ids: int
+) -> tuple[IntArray, IntArray]:
+    """Coordinates (m, n) of `linear` ids below `num_ids` where all panels are whole: they run on without end.
+
+    Ids are >= 0 and int32 or int64; the result has their type. Needs along, panel_width >= 1.
+    """
+    panel_width = min(panel_width, max(1, num_ids))  # no id reaches a second panel then: the same, and in 32 bits
+    step = linear // panel_width
+    panel = step // along
+    fast = step - panel * along
+    slow = (linear - step * panel_width) + panel * panel_width
     return (fast, slow) if order is RasterOrder.PANEL_N else (slow, fast)
 
 

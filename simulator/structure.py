@@ -6,7 +6,7 @@ makes it for panels of every kind; it is derived from the definition of the walk
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from .intmath import round_up
@@ -118,12 +118,12 @@ class PanelWalk:
 class Structure:
     """The cluster tiles of the ids [0, num_ids) of a mapping: disjoint boxes, and which ids are emitted.
 
-    `walk` finds the id of a tile in the boxes. Raises ValueError where boxes and runs disagree.
+    `locate(m, n)` is the id of a tile in the boxes. Raises ValueError where boxes and runs disagree.
     """
 
     boxes: tuple[Box, ...]
     runs: tuple[Run, ...]
-    walk: PanelWalk
+    locate: Callable[[int, int], int]
 
     def __post_init__(self) -> None:
         tiles = sum(box.size for box in self.boxes)
@@ -145,14 +145,14 @@ def panel_structure(walk: PanelWalk, num_ids: int, *, guard: bool = False) -> St
     if not guard:
         if num_ids > walk.num_ids:
             return None
-        return Structure(tuple(box for box in walk.boxes(num_ids) if box.size), (Run(range(num_ids)),), walk)
+        return Structure(tuple(box for box in walk.boxes(num_ids) if box.size), (Run(range(num_ids)),), walk.locate)
     stop = min(num_ids, walk.num_ids)
     grid = walk.grid
     boxes = tuple(both for box in walk.boxes(stop) if (both := box.meet(grid)).size)
     full = min(stop, walk.across // walk.width * walk.width * walk.along) if walk.padded else stop
     runs = [Run(range(full)), Run(range(full, stop), walk.width, walk.across % walk.width or walk.width)]
     runs.append(Run(range(stop, num_ids), 1, 0))
-    return Structure(boxes, tuple(run for run in runs if run.ids), walk)
+    return Structure(boxes, tuple(run for run in runs if run.ids), walk.locate)
 
 
 def _meet(one: range, other: range) -> range:

@@ -102,7 +102,7 @@ def _visits(schedule: StridedSchedule, structure: Structure, boxes: Sequence[Box
     problem, tiles = schedule.problem, _tiles(boxes, limit)
     visits = []
     for tile in tiles.first:
-        linear = structure.walk.locate(tile.m // problem.cluster_m, tile.n // problem.cluster_n)
+        linear = structure.locate(tile.m // problem.cluster_m, tile.n // problem.cluster_n)
         visits.append(Visit(tile, linear % schedule.stride, linear // schedule.stride))
     return Tally(tiles.count, visits)
 

@@ -11,7 +11,19 @@ from ..intmath import ceil_div, round_up
 from .args import Args
 from .listing import Coordinates, Listing, Original, Work, require_work, strided
 
-__all__ = ["ALONG_M", "ALONG_N", "ORIGINALS", "RASTERS", "SOURCE", "PaddedGrid", "launch_grid", "read_cluster"]
+__all__ = [
+    "ALONG_M",
+    "ALONG_N",
+    "HEURISTIC",
+    "ORIGINALS",
+    "RASTERS",
+    "SOURCE",
+    "PaddedGrid",
+    "dense_grid",
+    "launch_grid",
+    "log_width",
+    "read_cluster",
+]
 
 SOURCE = "NVIDIA/cutlass 7107b0553 include/cutlass/gemm/kernel"
 ALONG_M, ALONG_N, HEURISTIC = "AlongM", "AlongN", "Heuristic"
@@ -61,13 +73,14 @@ class PaddedGrid:
         return cta % (self.cluster_m if self.raster == ALONG_N else self.cluster_n)
 
 
+def log_width(most: int, least: int) -> int:
+    """Binary logarithm of a panel's width: at most `most`, and less where the side `least` of the grid is short."""
+    return next((log for log, side in ((3, 6), (2, 3), (1, 2)) if most >= 1 << log and least >= side), 0)
+
+
 def padded_grid(m: int, n: int, cluster: tuple[int, int], max_swizzle: int, raster: str, least: int) -> PaddedGrid:
     """The grid of m × n CTA tiles; `least`: the shorter side, by which the width of panels is chosen."""
-    log = 0
-    for width, side in ((8, 6), (4, 3), (2, 2)):
-        if max_swizzle >= width and least >= side:
-            log = width.bit_length() - 1
-            break
+    log = log_width(max_swizzle, least)
     padded_m, padded_n = round_up(m, cluster[0] << log), round_up(n, cluster[1] << log)
     if raster == HEURISTIC:
         raster = ALONG_M if padded_n > padded_m else ALONG_N

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import InputError
-from . import tilelang, triton
+from . import cutedsl, cutlass, deepgemm, quack, tilelang, tilelang_loops, triton
 from .spec import DEFAULT_PANEL_WIDTH, Options, Param, SchedulerSpec
 
 __all__ = ["DEFAULT", "DEFAULT_PANEL_WIDTH", "SCHEDULERS", "Options", "Param", "SchedulerSpec", "get"]
@@ -16,6 +16,17 @@ SCHEDULERS: dict[str, SchedulerSpec] = {
         tilelang.MANUAL_2CTA,
         triton.GROUPED,
         triton.GROUPED_ROTATED,
+        tilelang_loops.T_PERSISTENT,
+        tilelang_loops.T_PERSISTENT_BEFORE,
+        tilelang_loops.CLC_2CTA,
+        tilelang_loops.USE_SWIZZLE,
+        cutlass.SM90_STATIC,
+        cutlass.SM100_CLC,
+        cutlass.IDENTITY_SWIZZLE,
+        cutedsl.STATIC_PERSISTENT,
+        cutedsl.CLC_DYNAMIC,
+        deepgemm.NORMAL,
+        quack.DENSE_STATIC,
     )
 }
 DEFAULT = tilelang.PERSISTENT

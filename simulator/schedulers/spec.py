@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from ..errors import InputError
 from ..problem import Problem, require_int32
@@ -13,7 +14,16 @@ from ..schedule import Schedule
 DEFAULT_PANEL_WIDTH = 8
 """That of TileLang's SM100 example, for every scheduler that has panels and for a user's own."""
 
-__all__ = ["DEFAULT_PANEL_WIDTH", "Options", "Param", "SchedulerSpec"]
+__all__ = ["DEFAULT_PANEL_WIDTH", "Options", "Param", "RemarkKind", "SchedulerSpec"]
+
+
+class RemarkKind(StrEnum):
+    """Findings that follow from the parameters alone."""
+
+    UNDEFINED = "undefined"  # the original divides by zero
+    LAUNCH = "launch"  # CUDA refuses the grid
+    ASSERTION = "assertion"  # the original kernel asserts something that this problem does not meet
+    DYNAMIC = "dynamic"  # which worker computes which tile is decided at run time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +73,11 @@ class SchedulerSpec:
     """Parameter names of golden vectors, to tiles_m, tiles_n, cluster_m, sm_count or fields of `Options`."""
     golden_per_cta: bool = False
     """Golden vectors list the CTA tiles of every CTA, not the cluster tiles of every worker."""
+
+    def require_cluster(self, problem: Problem, shape: str, allowed: bool) -> None:
+        """InputError, with the `shape` that this scheduler takes, unless the problem's cluster is `allowed`."""
+        if not allowed:
+            raise InputError(f"cluster={problem.cluster_m}x{problem.cluster_n}: {self.name} schedules {shape}")
 
     def refuse(self, options: Options, *names: str) -> None:
         """InputError if the user chose an option that this scheduler does not have."""

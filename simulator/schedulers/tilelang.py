@@ -5,49 +5,31 @@ docs/schedulers.md has the formulas, where they are from, and how far each was c
 
 from __future__ import annotations
 
-from enum import StrEnum
-
-import numpy as np
-
-from ..errors import InputError, NoScheduleError
+from ..errors import NoScheduleError
 from ..findings import Finding, Severity
 from ..intmath import ceil_div, round_up
 from ..problem import Problem
-from ..raster import IntArray, RasterOrder, panel_decode
-from ..schedule import BoolArray, PhaseClock, StridedSchedule
-from ..structure import PanelWalk, panel_structure
-from .spec import DEFAULT_PANEL_WIDTH, Options, Param, SchedulerSpec
+from ..raster import RasterOrder
+from ..schedule import PhaseClock, StridedSchedule
+from ..structure import PanelWalk
+from .panels import grid_remarks, panel_schedule
+from .spec import DEFAULT_PANEL_WIDTH, Options, Param, RemarkKind, SchedulerSpec
 
-__all__ = ["MANUAL_1CTA", "MANUAL_2CTA", "PERSISTENT", "RemarkKind"]
-
-ALL_EMITTED: BoolArray = np.array(True)
-
-
-class RemarkKind(StrEnum):
-    """Findings that follow from the parameters alone."""
-
-    UNDEFINED = "undefined"  # the original divides by zero
-    LAUNCH = "launch"  # CUDA refuses the grid
-    ASSERTION = "assertion"  # the original kernel asserts something that this problem does not meet
+__all__ = ["MANUAL_1CTA", "MANUAL_2CTA", "PERSISTENT", "manual_ids"]
 
 
 def _persistent(problem: Problem, options: Options) -> StridedSchedule:
-    if problem.cluster_n != 1:
-        raise InputError(f"cluster={problem.cluster_m}x{problem.cluster_n}: {PERSISTENT.name} clusters along M only")
+    PERSISTENT.require_cluster(problem, "clusters along M only", problem.cluster_n == 1)
     rows, columns = problem.clusters_m, problem.tiles_n
     width = options.panel_width or DEFAULT_PANEL_WIDTH
     order = options.raster or RasterOrder.PANEL_N
     along, across = (rows, columns) if order is RasterOrder.PANEL_N else (columns, rows)
     stride = options.num_workers or problem.sm_count // problem.cluster_size
     launched = options.launched or stride
-
-    def decode(linear: IntArray) -> tuple[IntArray, IntArray, BoolArray]:
-        return (*panel_decode(linear, rows, columns, width, order), ALL_EMITTED)
-
-    return StridedSchedule(
-        name=PERSISTENT.name,
-        problem=problem,
-        num_workers=launched,
+    return panel_schedule(
+        PERSISTENT.name,
+        problem,
+        PanelWalk(along, across, width, order),
         params={
             "panel_width": width,
             "raster": str(order),
@@ -55,14 +37,9 @@ def _persistent(problem: Problem, options: Options) -> StridedSchedule:
             "num_workers": stride,
             "launched": launched,
         },
-        padded_m=rows * problem.cluster_m,
-        padded_n=columns,
-        clock=PhaseClock.TILE,
+        workers=stride,
+        launched=launched,
         cause=_persistent_cause(problem, stride, launched),
-        stride=stride,
-        num_ids=rows * columns,
-        decode=decode,
-        structure=panel_structure(PanelWalk(along, across, width, order), rows * columns),
     )
 
 
@@ -111,18 +88,14 @@ PERSISTENT = SchedulerSpec(
 
 def _manual_1cta(problem: Problem, options: Options) -> StridedSchedule:
     MANUAL_1CTA.refuse(options, "raster", "launched")
-    if problem.cluster_size != 1:
-        raise InputError(f"cluster={problem.cluster_m}x{problem.cluster_n}: {MANUAL_1CTA.name} schedules single CTAs")
+    MANUAL_1CTA.require_cluster(problem, "single CTAs", problem.cluster_size == 1)
     workers = options.num_workers or problem.sm_count
     return _manual(MANUAL_1CTA, problem, options, rows=problem.tiles_m, workers=workers, sm_num=workers)
 
 
 def _manual_2cta(problem: Problem, options: Options) -> StridedSchedule:
     MANUAL_2CTA.refuse(options, "raster", "launched")
-    if (problem.cluster_m, problem.cluster_n) != (2, 1):
-        raise InputError(
-            f"cluster={problem.cluster_m}x{problem.cluster_n}: {MANUAL_2CTA.name} schedules clusters of 2x1"
-        )
+    MANUAL_2CTA.require_cluster(problem, "clusters of 2x1", (problem.cluster_m, problem.cluster_n) == (2, 1))
     sm_num = options.num_workers * 2 if options.num_workers else problem.sm_count
     rows = problem.tiles_m // 2
     if rows == 0:
@@ -146,33 +119,23 @@ def _manual(
     columns = problem.tiles_n
     group = options.panel_width or DEFAULT_PANEL_WIDTH
     waves = ceil_div(problem.tiles, sm_num)
-
-    def decode(linear: IntArray) -> tuple[IntArray, IntArray, BoolArray]:
-        # Where no id reaches a second group, a width above all ids decodes the same and stays in 32 bits.
-        width = min(group, waves * workers + workers)
-        quotient = linear // width
-        group_index = quotient // rows
-        m = quotient - group_index * rows
-        n = (linear - quotient * width) + group_index * width
-        return m, n, n < columns
-
-    return StridedSchedule(
-        name=spec.name,
-        problem=problem,
-        num_workers=workers,
+    return panel_schedule(
+        spec.name,
+        problem,
+        PanelWalk(rows, columns, group, RasterOrder.PANEL_N, padded=True),
         params={"panel_width": group, "num_workers": workers, "sm_num": sm_num},
-        padded_m=problem.tiles_m,
-        padded_n=problem.tiles_n,
+        workers=workers,
+        num_ids=waves * workers,
+        guard=True,
         clock=PhaseClock.WAVE,
         cause=_manual_cause(problem, group, rows, waves * workers),
-        remarks=tuple(_manual_remarks(problem, group, sm_num)),
-        stride=workers,
-        num_ids=waves * workers,
-        decode=decode,
-        structure=panel_structure(
-            PanelWalk(rows, columns, group, RasterOrder.PANEL_N, padded=True), waves * workers, guard=True
-        ),
+        remarks=[*grid_remarks(problem, sm_num), *_manual_remarks(problem, group)],
     )
+
+
+def manual_ids(rows: int, columns: int, group: int) -> int:
+    """Ids of the manual mapping up to that of the last tile of rows × columns, in groups of `group` columns."""
+    return (ceil_div(columns, group) * rows - 1) * group + (columns % group or group)
 
 
 def _manual_cause(problem: Problem, group: int, rows: int, num_ids: int) -> str:
@@ -184,7 +147,7 @@ def _manual_cause(problem: Problem, group: int, rows: int, num_ids: int) -> str:
             f"m_blocks // 2 = {rows} rounds {problem.tiles_m} tile rows down, "
             f"so row {problem.tiles_m - 1} is never visited"
         )
-    last = (ceil_div(columns, group) * rows - 1) * group + (columns % group or group)  # ids up to the last tile
+    last = manual_ids(rows, columns, group)
     if last > num_ids:
         causes.append(
             f"the last tile needs {last} ids, but waves * workers = {num_ids}"
@@ -197,17 +160,8 @@ def _manual_cause(problem: Problem, group: int, rows: int, num_ids: int) -> str:
     return "; ".join(causes)
 
 
-def _manual_remarks(problem: Problem, group: int, sm_num: int) -> list[Finding]:
+def _manual_remarks(problem: Problem, group: int) -> list[Finding]:
     remarks = []
-    if sm_num % problem.cluster_size:
-        remarks.append(
-            Finding(
-                kind=RemarkKind.LAUNCH,
-                message=f"the grid of {sm_num} CTAs is not a multiple of the cluster {problem.cluster_size}: "
-                "CUDA refuses the launch",
-                facts={"grid": sm_num, "cluster": problem.cluster_size},
-            )
-        )
     if problem.tiles_n % (2 * group):
         remarks.append(
             Finding(

@@ -9,7 +9,6 @@ from functools import partial
 
 import numpy as np
 
-from ..errors import InputError
 from ..problem import Problem
 from ..raster import IntArray, RasterOrder, panel_decode
 from ..schedule import BoolArray, PhaseClock, StridedSchedule
@@ -24,8 +23,7 @@ _SOURCE = "triton-lang/triton 02936a198 python/tutorials/09-persistent-matmul.py
 def _grouped(problem: Problem, options: Options, *, rotated: bool) -> StridedSchedule:
     spec = GROUPED_ROTATED if rotated else GROUPED
     spec.refuse(options, "raster")
-    if problem.cluster_size != 1:
-        raise InputError(f"cluster={problem.cluster_m}x{problem.cluster_n}: {spec.name} schedules single programs")
+    spec.require_cluster(problem, "single programs", problem.cluster_size == 1)
     group = options.panel_width or DEFAULT_PANEL_WIDTH
     stride = options.num_workers or problem.sm_count
     launched = options.launched or min(stride, problem.tiles)

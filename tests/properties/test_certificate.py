@@ -44,7 +44,7 @@ def grid(m: int, n: int, cluster: tuple[int, int] = (1, 1), sms: int = 8) -> Pro
 def test_every_small_grid_of_every_scheduler(name: str) -> None:
     spec = SCHEDULERS[name]
     certified = 0
-    for m, n, width, sms in itertools.product(range(1, 7), range(1, 7), (1, 2, 3, 5), (2, 3, 4, 7)):
+    for m, n, width, sms in itertools.product(range(1, 7), range(1, 7), (1, 2, 3, 5, 8), (2, 3, 4, 7)):
         try:
             schedule = spec.build(grid(m, n, spec.cluster, sms), Options(panel_width=width))
         except (InputError, NoScheduleError):
@@ -61,7 +61,7 @@ def schedules(draw: st.DrawFn) -> Schedule:
     spec = SCHEDULERS[draw(st.sampled_from(sorted(SCHEDULERS)))]
     small = st.integers(1, 12)
     names = {param.name for param in spec.params}
-    cluster = draw(st.sampled_from([(1, 1), (2, 1), (3, 1)])) if "cluster" in names else spec.cluster
+    cluster = draw(st.sampled_from([(1, 1), (2, 1), (3, 1), (1, 2), (2, 2)])) if "cluster" in names else spec.cluster
     options = Options(
         panel_width=draw(small) if "panel_width" in names else None,
         raster=draw(st.sampled_from([None, *RasterOrder])) if "raster" in names else None,

@@ -42,8 +42,9 @@ def test_the_figures_of_a_small_problem() -> None:
 
 def test_a_scheduler_that_divides_by_zero_stands_at_the_end_without_a_cost() -> None:
     found = compare(list(SCHEDULERS.values()), Problem(m=1, n=1, k=1), Options())
-    last = found[-1]
-    assert (last.scheduler, last.kinds, last.cost) == ("tilelang.manual_2cta", ["undefined"], None)
+    without = {candidate.scheduler: candidate.kinds for candidate in found if candidate.cost is None}
+    assert without == {"tilelang.manual_2cta": ["undefined"], "tilelang.clc_2cta": ["launch"]}
+    assert all(candidate.cost is None for candidate in found[-2:])
 
 
 def test_what_is_chosen_is_not_varied() -> None:
@@ -62,7 +63,7 @@ def test_the_command_in_all_forms(capsys: Capture) -> None:
     assert text[1].split()[:2] == ["waves", "last"]
     assert len(text) == 2 + 20 + 1
     assert text[-1].startswith("… ")
-    assert main([*arguments, "--format", "markdown", "--top", "100"]) == 0
+    assert main([*arguments, "--format", "markdown", "--top", "1000"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[3].startswith("| ---")
     assert any("missing" in line for line in lines)
