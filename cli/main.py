@@ -22,6 +22,8 @@ COMMANDS = {
     "schedulers": "list the schedulers with parameters, defaults and sources",
     "protocol": "decide whether a kernel's barrier protocol can hang or race, for every interleaving and shape",
     "protocols": "list the built-in protocols with parameters, defaults and sources",
+    "original": "check a library's scheduler as it is: split and grouped work, pairs of CTAs, residency",
+    "originals": "list the libraries' schedulers that `original` checks",
     "golden": "hold the schedulers against a file of golden vectors",
     "record": "run a kernel and record which CTA computed which tile",
     "verify": "check a recorded trace against the model",

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from reprlib import repr as shorten
 
 from tilesched.simulator.originals import Coordinates, Listing, Original, Piece, Work
 
-__all__ = ["ListingCoverage", "check_listing", "cover"]
+__all__ = ["ListingCoverage", "check_listing", "cover", "ranges_of"]
 
 
 @dataclass(frozen=True, slots=True)
 class ListingCoverage:
     """Tiles, each once, in order. A tile is lost, or repeated, if any of its k-blocks is; a ghost is no tile of the
-    problem."""
+    problem, or has work past its last k-block."""
 
     lost: tuple[Coordinates, ...]
     repeated: tuple[Coordinates, ...]
@@ -25,30 +26,45 @@ class ListingCoverage:
 def cover(listing: Listing) -> ListingCoverage:
     """Count each tile's work, or where work is in pieces, that of each of its k-blocks."""
     pieces: dict[Coordinates, list[tuple[int, int]]] = {}
-    for one in (one for work in listing.workers for one in work if one is not None):
-        if isinstance(one, Piece):
-            pieces.setdefault(one.tile, []).append((one.k_begin, one.k_begin + one.k_count))
-        else:
-            pieces.setdefault(one, []).append((0, 1))
-    whole, real = listing.k_blocks or 1, listing.real
-    times = {tile: _times(ranges, whole) for tile, ranges in pieces.items()}
-    lost = real - pieces.keys() | {tile for tile in real & pieces.keys() if times[tile][0] < 1}
-    repeated = {tile for tile in real & pieces.keys() if times[tile][1] > 1}
-    return ListingCoverage(*(tuple(sorted(tiles)) for tiles in (lost, repeated, pieces.keys() - real)))
+    for tile, begin, end in _ranges(listing):
+        pieces.setdefault(tile, []).append((begin, end))
+    real = listing.real
+    depths = {tile: [depth for *_, depth in _profile(pieces[tile], listing.length(tile))] for tile in pieces}
+    outside = {tile for tile, ranges in pieces.items() if any(end > listing.length(tile) for _, end in ranges)}
+    lost = real - pieces.keys() | {tile for tile in real & pieces.keys() if min(depths[tile]) < 1}
+    repeated = {tile for tile in real & pieces.keys() if max(depths[tile]) > 1}
+    return ListingCoverage(*(tuple(sorted(tiles)) for tiles in (lost, repeated, outside | pieces.keys() - real)))
 
 
-def _times(ranges: Sequence[tuple[int, int]], whole: int) -> tuple[int, int]:
-    """How often the k-blocks [0, whole) are in the ranges: the least and the most."""
+def ranges_of(listing: Listing, tile: Coordinates, times: int) -> list[tuple[int, int]]:
+    """The k-blocks [begin, end) of a tile that are computed never (`times` 0) or so often or more."""
+    ranges = [(begin, end) for one, begin, end in _ranges(listing) if one == tile]
+    profile = _profile(ranges, listing.length(tile))
+    return [(begin, end) for begin, end, depth in profile if (depth >= times if times else depth == 0)]
+
+
+def _ranges(listing: Listing) -> Iterator[tuple[Coordinates, int, int]]:
+    """A tile and k-blocks [begin, end) for all work; a whole tile without k-blocks has one."""
+    for work in listing.workers:
+        for one in work:
+            if isinstance(one, Piece):
+                yield one.tile, one.k_begin, one.k_begin + one.k_count
+            elif one is not None:
+                yield one, 0, 1
+
+
+def _profile(ranges: Sequence[tuple[int, int]], whole: int) -> list[tuple[int, int, int]]:
+    """How often the k-blocks [0, whole) are in the ranges: (begin, end, times), in order."""
     steps = Counter({0: 0, whole: 0})
     for begin, end in ranges:
         steps[begin] += 1
         steps[end] -= 1
-    depth, depths = 0, []
-    for edge in sorted(steps):
+    depth, profile = 0, []
+    for edge, following in pairwise(sorted(steps)):
         depth += steps[edge]
-        if 0 <= edge < whole:
-            depths.append(depth)
-    return min(depths), max(depths)
+        if edge < whole:
+            profile.append((edge, following, depth))
+    return profile
 
 
 def check_listing(original: Original, params: Mapping[str, object], vector: Mapping[str, object]) -> str:

@@ -46,7 +46,7 @@ def _static(params: Mapping[str, object]) -> Listing:
     layout, most = _Layout(args), args.count("max_active_clusters")
     args.done()
     workers = min(layout.padded, most)
-    return Listing(strided(workers, layout.padded, workers, layout.decode), layout.real())
+    return Listing(strided(workers, layout.padded, workers, layout.decode), layout.real(), pads=True)
 
 
 def _clc(params: Mapping[str, object]) -> Listing:
@@ -54,7 +54,9 @@ def _clc(params: Mapping[str, object]) -> Listing:
     args = Args(params)
     layout = _Layout(args)
     args.done()
-    return Listing(strided(1, layout.rows * layout.columns * layout.batches, 1, layout.decode), layout.real())
+    return Listing(
+        strided(1, layout.rows * layout.columns * layout.batches, 1, layout.decode), layout.real(), pads=True
+    )
 
 
 def _static_group(params: Mapping[str, object]) -> Listing:
@@ -75,18 +77,21 @@ ORIGINALS = (
         name="cutedsl.static_persistent",
         source=f"{_SOURCE}/static_persistent_tile_scheduler.py",
         entry="[m, n, l] in clusters, per persistent cluster",
+        example={"ntile_mnl": [2, 3, 1], "cluster": [1, 1], "swizzle_size": 2, "max_active_clusters": 3},
         build=_static,
     ),
     Original(
         name="cutedsl.clc_dynamic",
         source=f"{_SOURCE}/dynamic_persistent_tile_scheduler.py",
         entry="[m, n, l] in clusters, for each launched id",
+        example={"ntile_mnl": [2, 3, 1], "cluster": [1, 1], "swizzle_size": 2},
         build=_clc,
     ),
     Original(
         name="cutedsl.static_group",
         source=f"{_SOURCE}/grouped_gemm_persistent_tile_scheduler.py",
         entry="[group, m, n] in clusters, per persistent cluster",
+        example={"groups_cluster_tiles": [[2, 2], [0, 0], [1, 3]], "max_active_clusters": 3},
         build=_static_group,
     ),
 )

@@ -149,6 +149,9 @@ def _static(params: Mapping[str, object]) -> Listing:
             "raster_order": grid.raster,
             "padded": [grid.m, grid.n],
         },
+        launched,
+        cluster,
+        pads=True,
     )
 
 
@@ -174,7 +177,7 @@ def _grouped(params: Mapping[str, object]) -> Listing:
 
     real = ((m, n, group) for group, (rows, columns) in enumerate(groups) for m in range(rows) for n in range(columns))
     workers = strided(ctas, min(ids, bound) if host_shapes else ids, max(1, ctas), decode)
-    return Listing(workers, frozenset(real), {"grid": list(launched)})
+    return Listing(workers, frozenset(real), {"grid": list(launched)}, launched, cluster, pads=True)
 
 
 def _clc(params: Mapping[str, object]) -> Listing:
@@ -218,18 +221,27 @@ ORIGINALS = (
         name="cutlass.sm90.static_persistent",
         source=f"{SOURCE}/sm90_tile_scheduler.hpp",
         entry="[m, n, l] per CTA, ordered by first id",
+        example={"cta_tiles_m": 5, "cta_tiles_n": 5, "sm_count": 132, "cluster": [2, 1], "max_swizzle": 8},
         build=_static,
     ),
     Original(
         name="cutlass.sm90.group",
         source=f"{SOURCE}/sm90_tile_scheduler_group.hpp",
         entry="[m, n, group] per CTA",
+        example={
+            "groups_cta_mn": [[2, 2], [3, 3]],
+            "cluster": [1, 1],
+            "sm_count": 4,
+            "max_swizzle": 4,
+            "host_shapes": True,
+        },
         build=_grouped,
     ),
     Original(
         name="cutlass.sm100.clc",
         source=f"{SOURCE}/sm100_tile_scheduler.hpp",
         entry="[m, n, l] of the first CTA for each ClcID in x, y, z order",
+        example={"cta_tiles_m": 4, "cta_tiles_n": 5, "cluster": [2, 1], "max_swizzle": 2, "raster": "N"},
         build=_clc,
     ),
 )

@@ -9,7 +9,7 @@ from itertools import product
 from ..errors import InputError
 from .args import Args
 from .cutlass import ALONG_M, RASTERS, SOURCE, PaddedGrid, dense_grid, launch_grid, read_cluster
-from .listing import Coordinates, Listing, Original, Piece, Work, require_work
+from .listing import Coordinates, Fixup, Listing, Original, Piece, Work, require_work
 
 __all__ = ["ORIGINALS"]
 
@@ -66,7 +66,11 @@ def _stream_k(params: Mapping[str, object]) -> Listing:
         [list(_work(problem, plan, worker)) for worker in range(problem.workers)],
         frozenset(product(range(m), range(n), range(batches))),
         {**facts, "grid": list(launched)},
-        k_tiles,
+        launched,
+        cluster,
+        k_blocks=k_tiles,
+        pads=True,
+        fixup=Fixup.TURNSTILE,
     )
 
 
@@ -166,6 +170,7 @@ ORIGINALS = (
         name="cutlass.sm90.stream_k",
         source=f"{SOURCE}/sm90_tile_scheduler_stream_k.hpp",
         entry="[m, n, l] and k-tiles per CTA",
+        example={"cta_tiles_m": 3, "cta_tiles_n": 3, "k_tiles": 16, "cluster": [1, 1], "sm_count": 4},
         build=_stream_k,
     ),
 )

@@ -56,6 +56,18 @@ _SOURCE = "Dao-AILab/flash-attention 0251105a2 hopper/tile_scheduler.hpp"
 _ENTRY = "[block, head, batch, split]"
 
 ORIGINALS = (
-    Original(name="fa3.static_persistent", source=_SOURCE, entry=f"{_ENTRY} per CTA", build=_static),
-    Original(name="fa3.dynamic_persistent(LPT)", source=_SOURCE, entry=f"{_ENTRY} for each id", build=_dynamic),
+    Original(
+        name="fa3.static_persistent",
+        source=_SOURCE,
+        entry=f"{_ENTRY} per CTA",
+        example={"num_blocks": 2, "num_head": 2, "num_batch": 1, "num_sm": 3},
+        build=_static,
+    ),
+    Original(
+        name="fa3.dynamic_persistent(LPT)",
+        source=_SOURCE,
+        entry=f"{_ENTRY} for each id",
+        example={"num_blocks": 3, "num_head": 3, "num_batch": 1, "swizzle": 2},
+        build=_dynamic,
+    ),
 )

@@ -9,11 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TypeAlias
 
 from ..errors import InputError
 
-__all__ = ["MAX_WORK", "Coordinates", "Listing", "Original", "Piece", "Work", "strided"]
+__all__ = [
+    "MAX_WORK",
+    "Coordinates",
+    "Fixup",
+    "Listing",
+    "Original",
+    "Pairs",
+    "Piece",
+    "Work",
+    "require_work",
+    "strided",
+]
 
 MAX_WORK = 2**18
 """Work tiles, and workers, of a listing: these are for comparisons, not for large problems."""
@@ -35,18 +47,49 @@ Work: TypeAlias = Coordinates | Piece | None
 """A whole tile, a part of one, or an id that is handed out without work (a phantom)."""
 
 
+class Fixup(Enum):
+    """Which pieces of a tile wait until all those of lower k-blocks are done, on the way to the tile's sum."""
+
+    TURNSTILE = "turnstile"  # every piece but the first
+    LAST = "last"  # the one that ends the tile
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Workers 2j and 2j + 1 are CTAs of one cluster, and load one operand together for their i-th work tiles.
+
+    `shared`: the coordinate (-2: m, -1: n) that the two tiles have in common. `alone`: tiles for which the CTAs load on
+    their own. `neighbours`: the other coordinate is 2j and 2j + 1, as one MMA over both CTAs needs it.
+    """
+
+    shared: int
+    alone: frozenset[Coordinates] = frozenset()
+    neighbours: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Listing:
     """The work of each worker in order. `real`: every tile that the problem has. `facts`: what else the original
     decides from its parameters, such as its grid, under the names of golden vectors.
 
-    `k_blocks` is given where work is in pieces. Raises InputError above MAX_WORK workers or work tiles.
+    `k_blocks`, of all tiles or of each, is given where work is in pieces, and `fixup` where pieces wait for others.
+    `grid`: CTAs in x, y, z, where the original decides on them, in clusters of `cluster`.
+    `pads`: tiles outside the problem are handed out on purpose. Raises InputError above MAX_WORK workers or work tiles.
     """
 
     workers: Sequence[Sequence[Work]]
     real: frozenset[Coordinates]
     facts: Mapping[str, object] = field(default_factory=dict)
-    k_blocks: int = 0
+    grid: tuple[int, ...] = ()
+    cluster: tuple[int, int] = (1, 1)
+    k_blocks: int | Mapping[Coordinates, int] = 0
+    pads: bool = False
+    fixup: Fixup | None = None
+    pairs: Pairs | None = None
+
+    def length(self, tile: Coordinates) -> int:
+        """k-blocks of a tile, 1 where work is in whole tiles."""
+        return (self.k_blocks if isinstance(self.k_blocks, int) else self.k_blocks.get(tile, 0)) or 1
 
     def tiles(self) -> Iterable[Coordinates]:
         """The tiles of all work, as often as they are handed out."""
@@ -65,6 +108,8 @@ class Original:
     """Project, revision and file."""
     entry: str
     """What the numbers of a tile are, and what a worker is."""
+    example: Mapping[str, object]
+    """Parameters, by the library's names; those that show what is wrong, if anything is."""
     build: Callable[[Mapping[str, object]], Listing]
 
 

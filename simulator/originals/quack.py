@@ -74,12 +74,14 @@ ORIGINALS = (
         name="quack.dense_static",
         source=_SOURCE,
         entry="[m, n, l] in clusters, per persistent cluster",
+        example={"nclusters_m": 5, "nclusters_n": 3, "group_size": 2, "raster": "N", "max_active_clusters": 2},
         build=_dense,
     ),
     Original(
         name="quack.varlen_m",
         source=_SOURCE,
         entry="[m, n, batch] in clusters, or null, for each id",
+        example={"seqlens": [5, 0, 4], "block_m": 4, "nclusters_n": 2, "raster": "AlongN"},
         build=_varlen_m,
     ),
 )

@@ -10,7 +10,7 @@ from math import prod
 from ..errors import InputError
 from ..intmath import ceil_div
 from .args import Args
-from .listing import Coordinates, Listing, Original, Piece, Work, require_work, strided
+from .listing import Coordinates, Fixup, Listing, Original, Piece, Work, require_work, strided
 
 __all__ = ["ORIGINALS"]
 
@@ -95,7 +95,7 @@ def _stream_k(params: Mapping[str, object]) -> Listing:
         return [*pieces, *(Piece(divmod(tile, columns), 0, k_blocks) for tile in whole)]
 
     real = frozenset(product(range(rows), range(columns)))
-    return Listing([work(one) for one in range(clusters)], real, k_blocks=k_blocks)
+    return Listing([work(one) for one in range(clusters)], real, k_blocks=k_blocks, fixup=Fixup.LAST)
 
 
 def _grouped_mxfp8(params: Mapping[str, object]) -> Listing:
@@ -120,7 +120,7 @@ def _grouped_mxfp8(params: Mapping[str, object]) -> Listing:
         [decode(linear, cta % 2) for linear in range(cta // 2, ids, clusters)] for cta in range(2 * clusters)
     ]
     real = ((e, m, n) for e, height in enumerate(experts) for m in range(height) for n in range(columns))
-    return Listing(workers, frozenset(real))
+    return Listing(workers, frozenset(real), pads=True)
 
 
 _HEAD = "tile-ai/tilelang a35008a42"
@@ -130,30 +130,35 @@ ORIGINALS = (
         name="tilelang.T.Persistent",
         source=f"{_HEAD} src/ir.cc PersistentFor",
         entry="[coordinates] per index",
+        example={"domain": [4, 9], "wave_size": 3},
         build=partial(_persistent, fixed=True),
     ),
     Original(
         name="tilelang.T.Persistent(before #2455)",
         source="tile-ai/tilelang ab083cb3c^ src/ir.cc PersistentFor",
         entry="[coordinates] per index",
+        example={"domain": [4, 9], "wave_size": 3},
         build=partial(_persistent, fixed=False),
     ),
     Original(
         name="tilelang.use_swizzle",
         source=f"{_HEAD} src/tl_templates/cuda/threadblock_swizzle.h",
         entry="[bx, by] in launch order",
+        example={"gridDim_x": 4, "gridDim_y": 3, "panel_width": 2, "order": "row"},
         build=_use_swizzle,
     ),
     Original(
         name="tilelang.streamk_2cta",
         source=f"{_HEAD} examples/gemm_tcgen05/gemm_tcgen5mma_ws_persistent_streamk.py",
         entry="[m_cluster, n] and k-blocks per cluster",
+        example={"m_clusters": 2, "n_blocks": 3, "k_blocks": 4, "num_clusters": 4},
         build=_stream_k,
     ),
     Original(
         name="tilelang.grouped_mxfp8",
         source=f"{_HEAD} examples/blockscaled_gemm_sm100/grouped_gemm_mxfp8_blockscaled_1d1d.py",
         entry="[expert, pid_m, pid_n] per CTA",
+        example={"expert_m_blocks": [3, 1], "n_blocks": 2, "max_M_blocks": 3, "sm_num": 4},
         build=_grouped_mxfp8,
     ),
 )
