@@ -125,7 +125,9 @@ def _difference(spec: SchedulerSpec, schedule: Schedule, vector: Mapping[str, ob
     for field, tiles in expected.items():
         if field in vector and (difference := _first_difference(field, tiles, vector[field])):
             return difference
-    coverage = check_coverage(schedule, limit=max(1, schedule.problem.tiles * 2))
+    problem = schedule.problem
+    handed = schedule.num_workers * schedule.num_waves * problem.cluster_size  # CTA tiles at most: none is left out
+    coverage = check_coverage(schedule, limit=problem.tiles + handed)
     sets = {
         "lost": [[tile.m, tile.n] for tile in coverage.missing.first],
         "ghosts": [[visit.tile.m, visit.tile.n] for visit in coverage.ghosts.first],

@@ -159,14 +159,15 @@ def _grouped(params: Mapping[str, object]) -> Listing:
     """Groups one after another, each padded. The host's bound on ids leaves the padding to the swizzle out (#3497)."""
     args = Args(params)
     groups, cluster, sms = args.pairs("groups_cta_mn"), read_cluster(args), args.count("sm_count")
-    max_swizzle = args.count("max_swizzle", 0, 1)
+    most, max_swizzle = args.count("max_active_clusters", 0, 0), args.count("max_swizzle", 0, 1)
     raster = args.choice("raster", {name: order for name, order in RASTERS.items() if order != HEURISTIC}, "AlongM")
     host_shapes = args.flag("host_shapes")
     args.done()
     grids = [padded_grid(m, n, cluster, max_swizzle, raster, min(m, n)) for m, n in groups]
     ids = sum(grid.size for grid in grids)
     bound = sum(round_up(max(1, m), cluster[0]) * round_up(max(1, n), cluster[1]) for m, n in groups)
-    launched = launch_grid(raster, cluster, sms, 0, bound if host_shapes else None)
+    by_clusters = cluster[0] * cluster[1] > 1 and 0 < most * cluster[0] * cluster[1] <= sms  # not cut to the problem
+    launched = launch_grid(raster, cluster, sms, most, bound if host_shapes and not by_clusters else None)
     ctas = launched[0] * launched[1]
     require_work(max(ids, ctas))
     owner = [(group, inner) for group, grid in enumerate(grids) for inner in range(grid.size)]

@@ -34,6 +34,14 @@ def test_our_own_names_are_accepted() -> None:
     assert check_vectors([vector])[0].status is VectorStatus.MATCH
 
 
+def test_all_ghosts_of_a_wide_cluster_are_compared() -> None:
+    """One tile in a cluster of four has three ghosts, more than twice the tiles of the problem."""
+    params = {"num_m_tiles": 1, "num_n_tiles": 1, "num_workers": 1, "cluster_size": 4}
+    vector = {"scheduler": "tilelang.PersistentTileScheduler", "params": params, "workers": [[[0, 0]]]}
+    assert check_vectors([{**vector, "ghosts": [[1, 0], [2, 0], [3, 0]]}])[0].status is VectorStatus.MATCH
+    assert check_vectors([{**vector, "ghosts": [[1, 0], [2, 0]]}])[0].status is VectorStatus.MISMATCH
+
+
 def edited(**changes: Any) -> dict[str, Any]:
     return {**copy.deepcopy(ORDINARY[2]), **changes}
 
