@@ -12,6 +12,7 @@ from tilesched.simulator.findings import Finding, Severity, Verdict, verdict_of
 from tilesched.simulator.originals import Coordinates, Listing, Original, Pairs, Piece
 
 from .listings import ListingCoverage, cover, ranges_of
+from .pairs import PairKind, PairWork, disagreements, tile_of
 from .residency import Stuck, run_resident
 
 __all__ = ["ListingKind", "ListingReport", "check_original", "listing_findings"]
@@ -28,9 +29,6 @@ class ListingKind(StrEnum):
     OUT_OF_RANGE = "out-of-range"  # work that is no tile of the problem, beyond any padding that is meant
     GHOST = "ghost"  # the same where the scheduler pads on purpose
     SURPLUS = "surplus"  # ids that are handed out and have no work
-    PAIR_GROUP = "pair-group"  # the CTAs of a cluster are in different groups
-    PAIR_MULTICAST = "pair-multicast"  # one CTA of a cluster loads for both, the other for itself
-    PAIR_OPERAND = "pair-operand"  # the CTAs of a cluster need different tiles of the operand that they share
     RESIDENCY = "residency"  # a CTA waits for one that cannot start
 
 
@@ -153,40 +151,36 @@ def _surplus(listing: Listing) -> Iterator[Finding]:
 
 
 def _pairs(listing: Listing, rule: Pairs) -> Iterator[Finding]:
-    """What the two CTAs of each cluster disagree on, the first thing of each pair."""
-    found: dict[ListingKind, list[str]] = {}
+    """What the two CTAs of each cluster disagree on."""
     number = 0
-    for left, right in zip(listing.workers[::2], listing.workers[1::2], strict=False):
-        for one, other in zip(left, right, strict=False):
-            if not isinstance(one, tuple) or not isinstance(other, tuple):
-                continue
-            number += 1
-            if wrong := _disagreement(rule, one, other):
-                found.setdefault(wrong, []).append(f"{_name(one)}+{_name(other)}")
+    found: dict[PairKind, list[PairWork]] = {}
+    for kind, pair in disagreements(listing, rule):
+        number += 1
+        if kind is not None:
+            found.setdefault(kind, []).append(pair)
     shared, neighbours = "n" if rule.shared == -1 else "m", ", or are no neighbours" if rule.neighbours else ""
     reasons = {
-        ListingKind.PAIR_GROUP: "are in two groups: a CTA waits for bytes that its peer never sends, or takes those of "
+        PairKind.VALIDITY: "have work for one CTA only, which waits for a peer that has left",
+        PairKind.GROUP: "are in two groups: a CTA waits for bytes that its peer never sends, or takes those of "
         "another group",
-        ListingKind.PAIR_MULTICAST: "have multicast on in one CTA and off in the other, which waits for bytes that "
-        "never come",
-        ListingKind.PAIR_OPERAND: f"do not share {shared}{neighbours}: the CTAs load parts of different operand tiles",
+        PairKind.MULTICAST: "have multicast on in one CTA and off in the other: one waits for bytes that never come",
+        PairKind.OPERAND: f"do not share {shared}{neighbours}: the CTAs load parts of different operand tiles",
+        PairKind.K_BLOCKS: "go through different numbers of k-blocks: one waits for bytes that its peer never sends",
     }
     for kind, text in reasons.items():
         if pairs := found.get(kind):
-            message = f"{len(pairs)} of {number} pairs {text}: {_listed(pairs[:_SHOWN], len(pairs))}"
-            yield Finding(kind=kind, message=message, facts={"count": len(pairs), "pairs": pairs[:_SHOWN]})
+            message = f"{len(pairs)} of {number} pairs {text}: {_listed(list(map(str, pairs[:_SHOWN])), len(pairs))}"
+            facts = {"count": len(pairs), "pairs": list(map(_pair, pairs[:_SHOWN]))}
+            yield Finding(kind=kind, message=message, facts=facts)
 
 
-def _disagreement(rule: Pairs, one: Coordinates, other: Coordinates) -> ListingKind | None:
-    if one[:-2] != other[:-2]:
-        return ListingKind.PAIR_GROUP
-    if (one in rule.alone) != (other in rule.alone):
-        return ListingKind.PAIR_MULTICAST
-    if one in rule.alone:
-        return None
-    axis = -1 if rule.shared == -2 else -2
-    apart = rule.neighbours and (one[axis] % 2 != 0 or other[axis] != one[axis] + 1)
-    return ListingKind.PAIR_OPERAND if apart or one[rule.shared] != other[rule.shared] else None
+def _pair(pair: PairWork) -> dict[str, object]:
+    return {
+        "workers": list(pair.workers),
+        "tiles": [None if one is None else list(tile_of(one)) for one in pair.work],
+        "multicast": list(pair.multicast),
+        "k_blocks": list(pair.k_blocks),
+    }
 
 
 def _residency(stuck: Sequence[Stuck], resident: int) -> Iterator[Finding]:

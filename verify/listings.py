@@ -44,13 +44,13 @@ def ranges_of(listing: Listing, tile: Coordinates, times: int) -> list[tuple[int
 
 
 def _ranges(listing: Listing) -> Iterator[tuple[Coordinates, int, int]]:
-    """A tile and k-blocks [begin, end) for all work; a whole tile without k-blocks has one."""
+    """A tile and k-blocks [begin, end) for all work; a tile without k-blocks has one."""
     for work in listing.workers:
         for one in work:
             if isinstance(one, Piece):
                 yield one.tile, one.k_begin, one.k_begin + one.k_count
             elif one is not None:
-                yield one, 0, 1
+                yield one, 0, listing.length(one)
 
 
 def _profile(ranges: Sequence[tuple[int, int]], whole: int) -> list[tuple[int, int, int]]:

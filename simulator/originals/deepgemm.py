@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -39,10 +39,13 @@ class _Panels:
         return self.sm90 and self._walk(linear, m_blocks, n_blocks)[1] == 1
 
     def pairing(self, alone: Iterable[Coordinates]) -> Pairs | None:
-        """How CTAs go together; `alone`: tiles without multicast. Pairs of SM100 are one MMA, and are never alone."""
+        """How CTAs go together; `alone`: tiles without multicast. Pairs of SM100 are one MMA, and are never alone.
+
+        On SM90 a CTA finds out whether its peer has a tile (is_peer_cta_alive).
+        """
         if not self.pairs:
             return None
-        return Pairs(shared=-2 if self.on_a else -1, alone=frozenset(alone), neighbours=not self.sm90)
+        return Pairs(shared=-2 if self.on_a else -1, alone=frozenset(alone), neighbours=not self.sm90, lone=self.sm90)
 
     def _walk(self, linear: int, m_blocks: int, n_blocks: int) -> tuple[tuple[int, int], int]:
         """The block of an id, and the width of the panel it is in."""
@@ -85,11 +88,13 @@ def _k_grouped(params: Mapping[str, object]) -> Listing:
     lengths = args.counts("k_blocks_per_group")
     panels = _Panels.read(args)
     args.done()
-    return _groups(panels, [(group, m) for group, length in enumerate(lengths) if length], n, sms)
+    return _groups(panels, [(group, m) for group, length in enumerate(lengths) if length], n, sms, lengths)
 
 
-def _groups(panels: _Panels, groups: list[tuple[int, int]], n: int, sms: int) -> Listing:
-    """Groups (number, rows) of `n` columns one after another, each walked by itself."""
+def _groups(
+    panels: _Panels, groups: list[tuple[int, int]], n: int, sms: int, lengths: Sequence[int] | None = None
+) -> Listing:
+    """Groups (number, rows) of `n` columns one after another, each walked by itself. `lengths`: k-blocks by group."""
     require_work(sum(rows for _, rows in groups) * n)
     owner = [(group, rows, inner) for group, rows in groups for inner in range(rows * n)]
 
@@ -98,8 +103,12 @@ def _groups(panels: _Panels, groups: list[tuple[int, int]], n: int, sms: int) ->
         return (group, *panels.decode(inner, rows, n))
 
     alone = (decode(linear) for linear, (_, rows, inner) in enumerate(owner) if panels.alone(inner, rows, n))
-    real = ((group, m, column) for group, rows in groups for m in range(rows) for column in range(n))
-    return Listing(strided(sms, len(owner), sms, decode), frozenset(real), pairs=panels.pairing(alone))
+    real: frozenset[Coordinates] = frozenset(
+        (group, m, column) for group, rows in groups for m in range(rows) for column in range(n)
+    )
+    k_blocks: dict[Coordinates, int] | int = 0 if lengths is None else {tile: lengths[tile[0]] for tile in real}
+    workers = strided(sms, len(owner), sms, decode)
+    return Listing(workers, real, k_blocks=k_blocks, pairs=panels.pairing(alone))
 
 
 _SOURCE = "deepseek-ai/DeepGEMM 54e226124 deep_gemm/include/deep_gemm/scheduler/gemm.cuh"

@@ -59,12 +59,14 @@ class Pairs:
     """Workers 2j and 2j + 1 are CTAs of one cluster, and load one operand together for their i-th work tiles.
 
     `shared`: the coordinate (-2: m, -1: n) that the two tiles have in common. `alone`: tiles for which the CTAs load on
-    their own. `neighbours`: the other coordinate is 2j and 2j + 1, as one MMA over both CTAs needs it.
+    their own. `neighbours`: the other coordinate is 2j and 2j + 1, as one MMA over both CTAs needs it. `lone`: a CTA
+    whose peer has nothing left goes on by itself.
     """
 
     shared: int
     alone: frozenset[Coordinates] = frozenset()
     neighbours: bool = False
+    lone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,8 @@ class Listing:
     """The work of each worker in order. `real`: every tile that the problem has. `facts`: what else the original
     decides from its parameters, such as its grid, under the names of golden vectors.
 
-    `k_blocks`, of all tiles or of each, is given where work is in pieces, and `fixup` where pieces wait for others.
+    `k_blocks`, of all tiles or of each, is given where work is in pieces or tiles differ in depth, and `fixup` where
+    pieces wait for others.
     `grid`: CTAs in x, y, z, where the original decides on them, in clusters of `cluster`.
     `pads`: tiles outside the problem are handed out on purpose. Raises InputError above MAX_WORK workers or work tiles.
     """

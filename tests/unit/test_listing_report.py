@@ -119,13 +119,22 @@ K_GROUPED = {"num_1d_blocks_per_group": 8, "num_multicast": 2, "num_sms": 132}
 
 
 @pytest.mark.parametrize(
-    ("m", "n", "pair", "apart"), [(3, 43, "(0,2,42)+(1,0,0)", 42), (11, 11, "(0,10,10)+(1,0,0)", 21)]
+    ("m", "n", "on_a", "pair", "workers", "apart"),
+    [
+        (3, 43, False, "(0,2,42)+(1,0,0)", 128, 42),
+        (11, 11, False, "(0,10,10)+(1,0,0)", 120, 21),
+        (1, 3, True, "(0,0,2)+(1,0,0)", 2, 0),
+    ],
 )
-def test_a6_pairs_across_groups(m: int, n: int, pair: str, apart: int) -> None:
-    """DeepGEMM#415 and #429."""
-    one = found(report("deepgemm.k_grouped", m_blocks=m, n_blocks=n, k_blocks_per_group=[1, 2], **K_GROUPED))
-    assert one["pair-group"]["pairs"] == [pair]
-    assert one["pair-operand"]["count"] == apart
+def test_a6_pairs_across_groups(m: int, n: int, on_a: bool, pair: str, workers: int, apart: int) -> None:
+    """DeepGEMM#415, #429, and the smallest: which pair, with what of its CTAs, and how many of the later ones."""
+    params = {**K_GROUPED, "multicast_on_a": on_a, "k_blocks_per_group": [1, 2]}
+    one = report("deepgemm.k_grouped", m_blocks=m, n_blocks=n, **params)
+    (group,) = (finding for finding in one.findings if finding.kind == "pair-group")
+    details = f"[workers {workers}, {workers + 1}; multicast off/on; k-blocks 1/2]"
+    assert group.message.endswith(f": {pair} {details}")
+    assert found(one)["pair-group"]["count"] == 1
+    assert found(one).get("pair-operand", {"count": 0})["count"] == apart
 
 
 @given(st.integers(1, 9), st.integers(1, 9), st.lists(st.integers(0, 3), min_size=1, max_size=4), st.booleans())
@@ -155,7 +164,10 @@ def test_pairs_of_the_dense_scheduler_share_their_operand_on_sm90(
 def test_pairs_of_sm100_straddle_odd_blocks() -> None:
     """schedulers.md 4: M=1, N=2 grouped on M: id 0 is (0,0), its peer (0,1)."""
     params = {"m_blocks": 1, "n_blocks": 2, "num_sms": 2, "num_1d_blocks_per_group": 8, "num_multicast": 2}
-    assert found(report("deepgemm.normal", **params, arch="sm100"))["pair-operand"]["pairs"] == ["(0,0)+(0,1)"]
+    assert found(report("deepgemm.normal", **params, arch="sm100"))["pair-operand"]["pairs"][0]["tiles"] == [
+        [0, 0],
+        [0, 1],
+    ]
 
 
 def test_a7_pairs_in_grouped_order() -> None:
@@ -165,10 +177,10 @@ def test_a7_pairs_in_grouped_order() -> None:
     for m, n, group in ((2, 2, 1), (4, 4, 1), (4, 4, 2), (4, 4, 8), (4, 4, 3), (3, 2, 2)):
         one = report(name, num_pid_m=m, num_pid_n=n, GROUP_SIZE_M=group, NUM_SMS=148)
         assert set(found(one)) <= {"pair-operand"}
-        wrong[m, n, group] = found(one).get("pair-operand", {}).get("pairs", [])
+        wrong[m, n, group] = [pair["tiles"] for pair in found(one).get("pair-operand", {}).get("pairs", [])]
     assert [len(pairs) for pairs in wrong.values()][:4] == [2, 8, 0, 0]
-    assert wrong[4, 4, 3][0] == "(2,0)+(0,1)"
-    assert "(2,0)+(2,1)" in wrong[3, 2, 2]
+    assert wrong[4, 4, 3][0] == [[2, 0], [0, 1]]
+    assert [[2, 0], [2, 1]] in wrong[3, 2, 2]
 
 
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 5))
@@ -285,7 +297,7 @@ def test_k_blocks_that_are_lost_or_repeated_are_named() -> None:
     work = [[Piece((0, 0), 0, 4), Piece((0, 0), 3, 2), (0, 1)]]
     listing = Listing(work, frozenset({(0, 0), (0, 1)}), k_blocks=8)
     missing, repeated = listing_findings(listing, cover(listing))
-    assert missing.message.endswith("(0,0)[5:8] (0,1)[1:8]")
+    assert missing.message.endswith("1 of 2 tiles are never computed, wholly or in part: (0,0)[5:8]")
     assert repeated.message.endswith("(0,0)[3:4]")
 
 
@@ -314,6 +326,26 @@ def test_each_thing_that_a_pair_can_disagree_on(right: tuple[int, ...], kind: st
     rule = Pairs(shared=-1, alone=frozenset({(0, 7, 7)}), neighbours=True)
     listing = Listing([[(0, 0, 4)], [right]], frozenset({(0, 0, 4), right}), pairs=rule)
     assert kinds(listing_findings(listing, cover(listing))) == ([kind] if kind else [])
+
+
+def test_a_pair_with_different_k_blocks() -> None:
+    def pair(right: Piece) -> list[str]:
+        work = [[Piece((0, 0), 0, 4)], [right]]
+        listing = Listing(work, frozenset({(0, 0), (1, 0)}), k_blocks={(0, 0): 4, (1, 0): 4}, pairs=Pairs(shared=-1))
+        return [kind for kind in kinds(listing_findings(listing, cover(listing))) if kind.startswith("pair")]
+
+    assert pair(Piece((1, 0), 0, 3)) == ["pair-k-blocks"]
+    assert pair(Piece((1, 0), 0, 4)) == []
+
+
+@pytest.mark.parametrize("workers", [[[(0, 0)], []], [[(0, 0)]], [[(0, 0)], [None]]])
+def test_a_pair_with_work_for_one_cta(workers: list[list[Any]]) -> None:
+    def wrong(rule: Pairs) -> list[str]:
+        listing = Listing(workers, frozenset({(0, 0)}), pairs=rule)
+        return [kind for kind in kinds(listing_findings(listing, cover(listing))) if kind.startswith("pair")]
+
+    assert wrong(Pairs(shared=-1)) == ["pair-validity"]
+    assert wrong(Pairs(shared=-1, lone=True)) == []
 
 
 # -- The command --------------------------------------------------------------------------------------------------
